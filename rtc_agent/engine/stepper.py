@@ -1,0 +1,127 @@
+"""The seam between the engine and whatever turns caller frames into agent frames.
+
+One `FrameStepper` serves a fixed number of slots. Every 80 ms it takes one frame of each live slot
+and gives one back. Echo, PersonaPlex and any later lock-step model fit this seam.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+SAMPLE_RATE = 24_000
+"""Hz, mono, on both sides of the seam."""
+FRAME_SAMPLES = 1_920
+"""Samples a frame: 80 ms at 24 kHz."""
+FRAME_S = FRAME_SAMPLES / SAMPLE_RATE
+"""Seconds a frame."""
+
+Pcm = npt.NDArray[np.float32]
+"""Samples in −1 … 1."""
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingSpec:
+    """How a session draws its tokens. Defaults are the reference server's."""
+
+    greedy: bool = False
+    text_temperature: float = 0.7
+    text_top_k: int = 25
+    audio_temperature: float = 0.8
+    audio_top_k: int = 250
+    seed: int | None = None
+    """None lets the stepper choose one; two sessions of the same seed and input say the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionSpec:
+    """What a call chose before it was opened; nothing of it can change later."""
+
+    voice: str | None = None
+    """A name out of `StepperInfo.voices`; None is the agent's default voice."""
+    persona: str | None = None
+    """Plain text, unwrapped; None or empty is no persona."""
+    sampling: SamplingSpec = field(default_factory=SamplingSpec)
+
+
+@dataclass(frozen=True, slots=True)
+class StepperInfo:
+    """What a stepper is, for `/v1/info`, the page and the checks of a session spec."""
+
+    agent: str
+    """echo, demo, tiny, personaplex or moshi."""
+    description: str
+    """One plain sentence for a person."""
+    voices: tuple[str, ...] = ()
+    default_voice: str | None = None
+    takes_persona: bool = False
+    persona_max_chars: int = 0
+    latency_frames: int = 0
+    """Frames between a caller's frame and the agent frame that answers it, the step's own excluded."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepResult:
+    """What one step gave, for every slot at once."""
+
+    pcm: Pcm
+    """[slots, FRAME_SAMPLES]; rows of slots that were not live are undefined."""
+    text: Mapping[int, str]
+    """Slot → text that became showable on this frame; slots without any are absent."""
+    failed: Mapping[int, str] = field(default_factory=dict)
+    """Slot → why that slot alone cannot go on. The engine ends its session; no other is touched."""
+
+
+class FrameStepper(Protocol):
+    """A fixed batch of slots stepped together. Used from one thread at a time, never the event loop's.
+
+    A slot's output depends on that slot's session alone: not on its neighbours, and not on whoever
+    had the slot before.
+    """
+
+    @property
+    def slots(self) -> int:
+        """How many sessions it holds at once."""
+        ...
+
+    @property
+    def info(self) -> StepperInfo: ...
+
+    def check(self, spec: SessionSpec) -> None:
+        """Refuse a spec that `open` could not serve. Quick, callable from any thread.
+
+        Raises:
+            UnknownVoice, InvalidPersona: the message says what there is.
+        """
+        ...
+
+    def open(self, slot: int, spec: SessionSpec) -> Iterator[None]:
+        """Prepare a free slot, a bounded piece of work for every `next()`.
+
+        The engine runs the pieces between ticks, so that opening a call never makes a live one miss
+        its tick. When the iterator ends, the slot is ready to be stepped. Closing it early (the
+        caller gave up) leaves the slot free.
+        """
+        ...
+
+    def step(self, pcm: Pcm, live: Mask) -> StepResult:
+        """Advance every live slot by one frame.
+
+        Args:
+            pcm: [slots, FRAME_SAMPLES] caller audio; rows of slots not live are ignored.
+            live: [slots] which slots take part; a slot left out keeps its state untouched.
+        """
+        ...
+
+    def close(self, slot: int) -> None:
+        """End the slot's session; the slot is as good as new for the next `open`."""
+        ...
+
+    def shutdown(self) -> None:
+        """Release everything. Idempotent."""
+        ...

@@ -1,0 +1,107 @@
+"""One tree of errors, each with a stable code and the HTTP status an edge answers with.
+
+A message says what was wrong, what was expected and what to do. It never carries a secret,
+a token or a caller's words.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class RtcAgentError(Exception):
+    """Base of every error this project raises on purpose."""
+
+    code: ClassVar[str] = "internal_error"
+    http_status: ClassVar[int] = 500
+
+    def __init__(self, message: str, *, retry_after_s: int | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.retry_after_s = retry_after_s
+
+
+class InvalidRequest(RtcAgentError):
+    """What the caller sent cannot be understood."""
+
+    code = "invalid_request"
+    http_status = 400
+
+
+class InvalidOffer(InvalidRequest):
+    """The session description cannot become a call."""
+
+    code = "invalid_offer"
+
+
+class UnsupportedOffer(RtcAgentError):
+    """A well-formed offer that has nothing this server can answer (no audio, no common codec)."""
+
+    code = "unsupported_offer"
+    http_status = 422
+
+
+class UnknownVoice(InvalidRequest):
+    """The voice asked for does not exist here; the message lists those that do."""
+
+    code = "unknown_voice"
+
+
+class InvalidPersona(InvalidRequest):
+    """The persona cannot be used: too long, or the agent takes none."""
+
+    code = "invalid_persona"
+
+
+class UnknownCall(RtcAgentError):
+    """No call of that id, any more or ever."""
+
+    code = "unknown_call"
+    http_status = 404
+
+
+class CallConflict(RtcAgentError):
+    """The call is in a state that forbids what was asked."""
+
+    code = "call_conflict"
+    http_status = 409
+
+
+class ServerFull(RtcAgentError):
+    """Every slot is taken."""
+
+    code = "server_full"
+    http_status = 503
+
+
+class ServerDraining(RtcAgentError):
+    """The server is stopping and takes no new call."""
+
+    code = "server_draining"
+    http_status = 503
+
+
+class EngineFailed(RtcAgentError):
+    """The engine stopped; no call can be opened until it is back."""
+
+    code = "engine_failed"
+    http_status = 503
+
+
+class ConfigError(RtcAgentError):
+    """Settings or files on this machine do not allow what was asked."""
+
+    code = "config_error"
+    http_status = 500
+
+
+class MissingDependency(ConfigError):
+    """An optional package is needed; the message names the install command."""
+
+    code = "missing_dependency"
+
+
+class CheckpointError(ConfigError):
+    """Model files are missing, damaged or of another shape than expected."""
+
+    code = "checkpoint_error"
