@@ -1,0 +1,79 @@
+"""The seam between a call and the way its audio and messages travel (a WebRTC peer, a WebSocket)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from rtc_agent.engine.client import FrameSource
+from rtc_agent.engine.stepper import Pcm
+
+
+class TransportEvents(Protocol):
+    """What a transport tells its call. Called on the event loop; must return at once."""
+
+    def on_connected(self) -> None:
+        """Media can flow both ways. Once per transport."""
+        ...
+
+    def on_closed(self, reason: str) -> None:
+        """The peer closed the connection, or it failed. `reason` is `peer_closed` or
+        `connection_failed`. Once per transport; not called after `aclose`."""
+        ...
+
+    def on_channel(self, label: str) -> None:
+        """A data channel of that label is open, whichever side made it."""
+        ...
+
+    def on_message(self, label: str, message: str) -> None:
+        """A text message of at most 64 KiB arrived on that channel."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class TransportStats:
+    """Media quality so far, cumulative."""
+
+    packets_received: int = 0
+    packets_lost: int = 0
+    concealed_ms: float = 0.0
+    dropped_ms: float = 0.0
+    """Caller audio thrown away (overload, backlog)."""
+    packets_sent: int = 0
+    underruns: int = 0
+    """Times the agent's audio was not there when a packet was due."""
+    jitter_ms: float = 0.0
+    receive_buffer_ms: float = 0.0
+    playout_buffer_ms: float = 0.0
+
+
+class Transport(Protocol):
+    """One caller's connection."""
+
+    @property
+    def source(self) -> FrameSource:
+        """Caller audio, frame by frame."""
+        ...
+
+    def play(self, pcm: Pcm) -> None:
+        """Queue agent audio, 24 kHz mono, any length; bounded."""
+        ...
+
+    def flush(self) -> None:
+        """Forget queued agent audio: silence within 40 ms."""
+        ...
+
+    def send(self, label: str, message: str) -> bool:
+        """Send on an open channel. False if there is no such channel or its buffer is full; the
+        message is then not sent."""
+        ...
+
+    def silent_s(self) -> float:
+        """Seconds since anything at all (media, RTCP, data) arrived from the peer."""
+        ...
+
+    def stats(self) -> TransportStats: ...
+
+    async def aclose(self) -> None:
+        """Close the connection; bounded in time; idempotent."""
+        ...

@@ -1,0 +1,119 @@
+"""The seam between a call and the engine, in this process or in another.
+
+A call hands the engine a `FrameSource` to pull caller audio from and a `FrameSink` for what the
+agent answers. Both are called on the event loop, once a tick, and must return at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from rtc_agent.engine.stepper import Pcm, SessionSpec, StepperInfo
+
+
+class FrameSource(Protocol):
+    """Where a session's caller audio comes from. One reservation is outstanding at most."""
+
+    def reserve(self) -> Pcm:
+        """The [1920] samples at 24 kHz that end at this moment of the call; silence where the
+        caller sent nothing, concealment where packets were lost. Never blocks."""
+        ...
+
+    def commit(self) -> None:
+        """The reserved frame was stepped: it is consumed."""
+        ...
+
+    def rollback(self) -> None:
+        """The step failed: the next `reserve` gives the same frame again."""
+        ...
+
+    def skip(self) -> None:
+        """The engine is late by a whole tick: drop one frame's time of audio and count it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class AgentFrame:
+    """What the agent said in one frame."""
+
+    index: int
+    """Frames since the session went live, skipped ones counted: 80 ms each, never going back."""
+    pcm: Pcm
+    """[1920] samples at 24 kHz, −1 … 1."""
+    text: str
+    """Text that became showable with this frame; usually empty."""
+
+
+class FrameSink(Protocol):
+    """Where a session's agent frames and its ending go."""
+
+    def on_ready(self) -> None:
+        """The slot is open; the next tick is the session's frame 0."""
+        ...
+
+    def on_frame(self, frame: AgentFrame) -> None: ...
+
+    def on_skipped(self, frames: int) -> None:
+        """The engine was late: so many frames were neither heard nor answered."""
+        ...
+
+    def on_failed(self, reason: str) -> None:
+        """The session ended on the engine's side; nothing follows. `reason` is for a person."""
+        ...
+
+
+class EngineSession(Protocol):
+    """One open session. Its slot is freed by `close`, whatever state it is in."""
+
+    @property
+    def live(self) -> bool: ...
+
+    def close(self) -> None:
+        """End the session and free its slot. Idempotent; no sink method is called afterwards."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class EngineStatus:
+    """How the engine is doing."""
+
+    ready: bool
+    detail: str
+    """Why it is not ready; empty when it is."""
+    slots: int
+    slots_free: int
+    ticks: int
+    skipped_ticks: int
+    step_ms_p50: float
+    step_ms_p99: float
+
+
+class EngineClient(Protocol):
+    """What calls and signaling know of the engine."""
+
+    @property
+    def info(self) -> StepperInfo: ...
+
+    def status(self) -> EngineStatus: ...
+
+    def next_tick_s(self) -> float:
+        """The next tick's deadline on the injected clock, in seconds."""
+        ...
+
+    def check(self, spec: SessionSpec) -> None:
+        """Raises UnknownVoice or InvalidPersona for a spec this agent cannot serve."""
+        ...
+
+    def open(
+        self, spec: SessionSpec, source: FrameSource, sink: FrameSink, call_id: str
+    ) -> EngineSession:
+        """Take a slot at once and prepare it in the background; `sink.on_ready` follows.
+
+        Raises:
+            ServerFull: every slot is taken.
+            EngineFailed: the engine is not running.
+        """
+        ...
+
+    async def aclose(self) -> None: ...

@@ -1,0 +1,1 @@
+"""The model room: computes; knows no asyncio, socket or call."""

@@ -1,0 +1,1 @@
+"""Messages as pure functions and types; no I/O of any kind."""

@@ -1,0 +1,1 @@
+"""The aiohttp application. Knows no samples and no tokens."""
