@@ -26,7 +26,7 @@ class MonotonicClock:
         return time.monotonic()
 
     async def sleep_until(self, when_s: float) -> None:
-        # A timer may fire a little early: asyncio rounds to the loop's clock resolution.
         await asyncio.sleep(max(0.0, when_s - self.now()))
-        while (left := when_s - self.now()) > 0:
+        if (left := when_s - self.now()) > 0:
+            # A timer may fire early by the loop clock's resolution.
             await asyncio.sleep(left)

@@ -1,4 +1,4 @@
-"""The seam between a call and the way its audio and messages travel (a WebRTC peer, a WebSocket)."""
+"""The seam between a call and the way its audio and messages travel: a WebRTC peer, a WebSocket."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ class StepperInfo:
     takes_persona: bool = False
     persona_max_chars: int = 0
     latency_frames: int = 0
-    """Frames between a caller's frame and the agent frame that answers it, the step's own excluded."""
+    """Frames from a caller's frame to the agent frame that answers it, beyond the step itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class StepResult:
 
 
 class FrameStepper(Protocol):
-    """A fixed batch of slots stepped together. Used from one thread at a time, never the event loop's.
+    """A fixed batch of slots stepped together, from one thread at a time, never the event loop's.
 
     A slot's output depends on that slot's session alone: not on its neighbours, and not on whoever
     had the slot before.
