@@ -1,0 +1,68 @@
+"""A persona's plain text to the ids that PersonaPlex is prompted with."""
+
+from __future__ import annotations
+
+import re
+from typing import Protocol
+
+from rtc_agent.errors import InvalidPersona
+
+MAX_CHARS = 4_000
+"""A caller's limit, checked before any tokenizer is at hand."""
+
+_TAG = "<system>"
+_UNPRINTABLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
+
+
+class TextEncoder(Protocol):
+    """The part of `sentencepiece.SentencePieceProcessor` that a persona needs."""
+
+    def encode(self, text: str, /) -> list[int]: ...
+
+
+def clean_persona(text: str | None, max_chars: int = MAX_CHARS) -> str | None:
+    """The persona without surrounding blanks; None when nothing is left of it.
+
+    Two personas that differ in surrounding blanks only are the same prompt.
+
+    Raises:
+        InvalidPersona: longer than `max_chars`, or with characters that no one can read.
+    """
+    cleaned = (text or "").strip()
+    if not cleaned:
+        return None
+    if len(cleaned) > max_chars:
+        raise InvalidPersona(
+            f"The persona is {len(cleaned)} characters long; at most {max_chars} are taken."
+        )
+    if _UNPRINTABLE.search(cleaned):
+        raise InvalidPersona("The persona holds control characters; send plain text.")
+    return cleaned
+
+
+def wrap_persona(text: str) -> str:
+    """`<system> TEXT <system>`, as PersonaPlex was trained; left alone if both ends are tagged."""
+    cleaned = text.strip()
+    if cleaned.startswith(_TAG) and cleaned.endswith(_TAG):
+        return cleaned
+    return f"{_TAG} {cleaned} {_TAG}"
+
+
+def persona_ids(encoder: TextEncoder, text: str | None, max_ids: int) -> list[int]:
+    """The ids of the wrapped persona, one an 80 ms frame of the prompt; none for no persona.
+
+    Args:
+        max_ids: how many positions of the model's window a persona may take.
+
+    Raises:
+        InvalidPersona: unreadable, or longer than `max_ids`.
+    """
+    cleaned = clean_persona(text)
+    if cleaned is None:
+        return []
+    ids = encoder.encode(wrap_persona(cleaned))
+    if len(ids) > max_ids:
+        raise InvalidPersona(
+            f"The persona takes {len(ids)} tokens; this model takes {max_ids} at most. Shorten it."
+        )
+    return ids

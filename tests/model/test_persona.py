@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rtc_agent.errors import InvalidPersona
+from rtc_agent.model.persona import MAX_CHARS, clean_persona, persona_ids, wrap_persona
+
+
+class Characters:
+    """One id a character: enough to count."""
+
+    def encode(self, text: str) -> list[int]:
+        return [ord(character) for character in text]
+
+
+def test_wraps_as_the_model_was_trained() -> None:
+    assert wrap_persona("  You are Ana. ") == "<system> You are Ana. <system>"
+    tagged = "<system> You are Ana. <system>"
+    assert wrap_persona(tagged) == tagged
+    assert wrap_persona("<system> half") == "<system> <system> half <system>"
+
+
+@given(st.text())
+def test_wrapping_is_idempotent(text: str) -> None:
+    assert wrap_persona(wrap_persona(text)) == wrap_persona(text)
+
+
+@pytest.mark.parametrize("nothing", [None, "", "  \n\t"])
+def test_nothing_is_no_persona(nothing: str | None) -> None:
+    assert clean_persona(nothing) is None
+    assert persona_ids(Characters(), nothing, 10) == []
+
+
+def test_too_long_is_refused_with_both_numbers() -> None:
+    clean_persona("x" * MAX_CHARS)
+    with pytest.raises(InvalidPersona, match=f"{MAX_CHARS + 1} characters.*{MAX_CHARS}"):
+        clean_persona("x" * (MAX_CHARS + 1))
+    with pytest.raises(InvalidPersona, match="takes 28 tokens.*takes 27 at most"):
+        persona_ids(Characters(), "0123456789", 27)
+    assert len(persona_ids(Characters(), "0123456789", 28)) == 28
+
+
+@pytest.mark.parametrize("text", ["a\x00b", "a\x1b[0m", "a\ud800"])
+def test_control_characters_are_refused_without_repeating_them(text: str) -> None:
+    with pytest.raises(InvalidPersona) as caught:
+        clean_persona(text)
+    assert text not in caught.value.message
+    assert clean_persona("two\nlines\tand a tab") == "two\nlines\tand a tab"
