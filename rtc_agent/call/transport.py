@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Protocol
 
 from rtc_agent.engine.client import FrameSource
@@ -45,6 +45,10 @@ class TransportStats:
     jitter_ms: float = 0.0
     receive_buffer_ms: float = 0.0
     playout_buffer_ms: float = 0.0
+
+    def as_dict(self) -> dict[str, float]:
+        """For JSON: names and rounded numbers."""
+        return {name: round(value, 1) for name, value in asdict(self).items()}
 
 
 class Transport(Protocol):

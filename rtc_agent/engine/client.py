@@ -49,7 +49,7 @@ class FrameSink(Protocol):
     """Where a session's agent frames and its ending go."""
 
     def on_ready(self) -> None:
-        """The slot is open; the next tick is the session's frame 0."""
+        """The slot is open: `EngineSession.start` may be called."""
         ...
 
     def on_frame(self, frame: AgentFrame) -> None: ...
@@ -67,7 +67,17 @@ class EngineSession(Protocol):
     """One open session. Its slot is freed by `close`, whatever state it is in."""
 
     @property
-    def live(self) -> bool: ...
+    def ready(self) -> bool:
+        """Whether `on_ready` has been called."""
+        ...
+
+    def start(self) -> None:
+        """Exchange frames from the next tick on; that tick is the session's frame 0.
+
+        Apart from `open`, so that a slot can be prepared while the caller still connects and the
+        agent says nothing before it can be heard.
+        """
+        ...
 
     def close(self) -> None:
         """End the session and free its slot. Idempotent; no sink method is called afterwards."""
@@ -108,7 +118,7 @@ class EngineClient(Protocol):
     def open(
         self, spec: SessionSpec, source: FrameSource, sink: FrameSink, call_id: str
     ) -> EngineSession:
-        """Take a slot at once and prepare it in the background; `sink.on_ready` follows.
+        """Take a slot at once and prepare it between ticks; `sink.on_ready` follows.
 
         Raises:
             ServerFull: every slot is taken.

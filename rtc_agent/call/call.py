@@ -1,0 +1,237 @@
+"""One call: a transport on one side, an engine session on the other, and its text channel."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from rtc_agent.call.channel import TextChannel
+from rtc_agent.call.hearing import HeardSource
+from rtc_agent.call.limits import CallLimits, CallTimes, approaching, breached
+from rtc_agent.call.state import CallState, EndReason
+from rtc_agent.call.transport import Transport
+from rtc_agent.clock import Clock
+from rtc_agent.engine.client import AgentFrame, EngineClient, EngineSession
+from rtc_agent.engine.stepper import SessionSpec
+from rtc_agent.errors import InvalidRequest
+from rtc_agent.media.levels import SpeechChange, SpeechDetector
+from rtc_agent.protocol import native
+
+log = logging.getLogger(__name__)
+
+STATS_EVERY_S = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class CallIds:
+    """A call's two names."""
+
+    public: str
+    """For logs, metrics and people."""
+    session: str
+    """Unguessable: for whoever holds the call."""
+
+
+@dataclass(slots=True)
+class _Moments:
+    """When things happened, on the injected clock, in seconds."""
+
+    offered: float
+    connected: float | None = None
+    live: float | None = None
+    spoke: float = 0.0
+    stats: float = 0.0
+    warned: set[EndReason] = field(default_factory=set)
+
+
+class Call:
+    """The state machine of one call. Transport and engine both report to it.
+
+    The slot is taken when the call is made, so that the agent is prepared while the caller still
+    connects; the session starts once both are there. Every way out goes through `end`.
+    """
+
+    def __init__(
+        self,
+        ids: CallIds,
+        spec: SessionSpec,
+        engine: EngineClient,
+        limits: CallLimits,
+        clock: Clock,
+        on_ended: Callable[[Call], None],
+    ) -> None:
+        """Raises ServerFull, EngineFailed, UnknownVoice or InvalidPersona; nothing is held then."""
+        self.ids = ids
+        self.spec = spec
+        self.state = CallState.CONNECTING
+        self.reason: EndReason | None = None
+        self.transport: Transport | None = None
+        self._engine = engine
+        self._limits = limits
+        self._clock = clock
+        self._on_ended = on_ended
+        self._channel = TextChannel()
+        self._moments = _Moments(offered=clock.now())
+        self._heard = HeardSource()
+        self._caller_speech = SpeechDetector()
+        self._agent_speech = SpeechDetector()
+        self._log = logging.LoggerAdapter(log, {"call_id": ids.public}, merge_extra=True)
+        self._session: EngineSession = engine.open(spec, self._heard, self, ids.public)
+
+    def attach(self, transport: Transport) -> None:
+        """The transport that answered the offer; it may already have reported events."""
+        self.transport = transport
+        self._heard.attach(transport.source)
+
+    # What the transport reports
+
+    def on_connected(self) -> None:
+        if self.state is CallState.CONNECTING:
+            self._moments.connected = self._clock.now()
+            self.state = CallState.OPENING
+            self._log.info("connected after %.0f ms", self._age_ms())
+            self._go_live_if_ready()
+
+    def on_closed(self, reason: str) -> None:
+        self.end(EndReason(reason))
+
+    def on_channel(self, label: str) -> None:
+        if label == native.LABEL and self.transport is not None:
+            self._channel.open(self.transport)
+
+    def on_message(self, label: str, message: str) -> None:
+        if label != native.LABEL or self.state is CallState.ENDED:
+            return
+        try:
+            received = native.decode(message)
+        except InvalidRequest as error:
+            self._channel.send("notice", code="unknown_message", message=error.message)
+            return
+        match received:
+            case native.Ping(id=ping_id):
+                self._channel.send("pong", id=ping_id)
+            case native.Mute(muted=muted):
+                self._heard.muted = muted
+            case native.Dtmf(digits=digits):
+                self._channel.send("notice", code="dtmf", message=f"Keys received: {digits}")
+            case native.Hangup():
+                self.end(EndReason.HANGUP)
+
+    # What the engine reports
+
+    def on_ready(self) -> None:
+        self._go_live_if_ready()
+
+    def on_frame(self, frame: AgentFrame) -> None:
+        if self.state is not CallState.LIVE or self.transport is None:
+            return
+        self._channel.reach(frame.index)
+        self.transport.play(frame.pcm)
+        self._report_speech("caller", self._caller_speech.push(self._heard.last))
+        self._report_speech("agent", self._agent_speech.push(frame.pcm))
+        if self._caller_speech.speaking:
+            self._moments.spoke = self._clock.now()
+            self._moments.warned.discard(EndReason.IDLE)
+        if frame.text:
+            self._channel.send("text", delta=frame.text)
+
+    def on_skipped(self, frames: int) -> None:
+        self._channel.send(
+            "notice",
+            code="overload",
+            message=f"The server is too slow at the moment: {frames * 80} ms were left out.",
+            frames=frames,
+        )
+
+    def on_failed(self, reason: str) -> None:
+        self.end(EndReason.AGENT_FAILED, reason)
+
+    # What time does
+
+    def check(self) -> None:
+        """Apply the limits and send what is due. Called a few times a second."""
+        if self.state is CallState.ENDED:
+            return
+        times = self._times()
+        if (reason := breached(self._limits, times)) is not None:
+            self.end(reason)
+            return
+        for limit, left_s in approaching(self._limits, times).items():
+            if limit not in self._moments.warned:
+                self._moments.warned.add(limit)
+                self._channel.send(
+                    "notice",
+                    code=f"{limit}_soon",
+                    message=_WARNINGS[limit].format(seconds=max(1, round(left_s))),
+                    seconds_left=round(left_s, 1),
+                )
+        self._send_stats()
+        self._channel.flush()
+
+    def end(self, reason: EndReason, detail: str = "") -> None:
+        """End the call: free the slot, tell the caller why. Idempotent; the first reason counts."""
+        if self.state is CallState.ENDED:
+            return
+        was, self.state, self.reason = self.state, CallState.ENDED, reason
+        self._session.close()
+        self._channel.send("ended", reason=reason.value, message=detail or reason.message)
+        self._log.info("ended while %s after %.1f s: %s", was, self._age_ms() / 1e3, reason)
+        self._on_ended(self)
+
+    def describe(self) -> dict[str, Any]:
+        """Public facts of the call."""
+        return {"call_id": self.ids.public, "state": self.state.value, "age_ms": self._age_ms()}
+
+    def _go_live_if_ready(self) -> None:
+        if self.state is not CallState.OPENING or not self._session.ready:
+            return
+        now = self._clock.now()
+        self.state = CallState.LIVE
+        self._moments.live = self._moments.spoke = self._moments.stats = now
+        info = self._engine.info
+        self._channel.send(
+            "ready",
+            call_id=self.ids.public,
+            agent=info.agent,
+            description=info.description,
+            voice=self.spec.voice or info.default_voice,
+        )
+        self._log.info("live after %.0f ms", self._age_ms())
+        self._session.start()
+
+    def _report_speech(self, who: native.Who, change: SpeechChange | None) -> None:
+        if change is not None:
+            state = "started" if change.speaking else "stopped"
+            self._channel.send(
+                "speech", who=who, state=state, duration_ms=round(change.duration_s * 1e3)
+            )
+
+    def _send_stats(self) -> None:
+        now = self._clock.now()
+        if self.transport is None or self.state is not CallState.LIVE:
+            return
+        if now - self._moments.stats >= STATS_EVERY_S:
+            self._moments.stats = now
+            self._channel.send("stats", **self.transport.stats().as_dict())
+
+    def _times(self) -> CallTimes:
+        now = self._clock.now()
+        live = self._moments.live
+        return CallTimes(
+            since_offer=now - self._moments.offered,
+            connected=self.state in (CallState.OPENING, CallState.LIVE),
+            silent=self.transport.silent_s() if self.transport is not None else 0.0,
+            live=None if live is None else now - live,
+            unspoken=now - self._moments.spoke,
+        )
+
+    def _age_ms(self) -> float:
+        return (self._clock.now() - self._moments.offered) * 1e3
+
+
+_WARNINGS = {
+    EndReason.CALL_LIMIT: "The call reaches its longest allowed time in {seconds} s.",
+    EndReason.IDLE: "The call ends in {seconds} s unless you say something.",
+}

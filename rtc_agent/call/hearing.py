@@ -1,0 +1,43 @@
+"""What the engine hears of a caller: the transport's frames, or silence while muted."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rtc_agent.engine.client import FrameSource
+from rtc_agent.engine.stepper import FRAME_SAMPLES, Pcm
+
+_SILENCE: Pcm = np.zeros(FRAME_SAMPLES, np.float32)
+
+
+class HeardSource:
+    """A `FrameSource` that a session can be opened with before its transport exists.
+
+    A muted caller is not heard even if the client goes on sending.
+    """
+
+    def __init__(self) -> None:
+        self._source: FrameSource | None = None
+        self.muted = False
+        self.last: Pcm = _SILENCE
+        """The frame most recently reserved: what the agent heard last."""
+
+    def attach(self, source: FrameSource) -> None:
+        self._source = source
+
+    def reserve(self) -> Pcm:
+        frame = _SILENCE if self._source is None else self._source.reserve()
+        self.last = _SILENCE if self.muted else frame
+        return self.last
+
+    def commit(self) -> None:
+        if self._source is not None:
+            self._source.commit()
+
+    def rollback(self) -> None:
+        if self._source is not None:
+            self._source.rollback()
+
+    def skip(self) -> None:
+        if self._source is not None:
+            self._source.skip()

@@ -1,0 +1,138 @@
+"""All calls of this server: made here, found here, ended here."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Awaitable, Callable, Iterator
+
+from rtc_agent import logs
+from rtc_agent.call.call import Call, CallIds
+from rtc_agent.call.limits import CallLimits
+from rtc_agent.call.state import EndReason
+from rtc_agent.call.transport import Transport, TransportEvents
+from rtc_agent.clock import Clock
+from rtc_agent.engine.client import EngineClient
+from rtc_agent.engine.stepper import SessionSpec
+from rtc_agent.errors import ServerDraining, UnknownCall
+
+log = logging.getLogger(__name__)
+
+CHECK_EVERY_S = 0.5
+FAREWELL_S = 0.3
+"""How long a connection stays after its call ended, so that the caller learns why."""
+
+Connect = Callable[[TransportEvents], Awaitable[tuple[Transport, str]]]
+"""Makes the transport that answers an offer; returns it with the answer."""
+
+
+class CallRegistry:
+    """Owns every call from its offer to the close of its connection."""
+
+    def __init__(self, engine: EngineClient, limits: CallLimits, clock: Clock) -> None:
+        self.engine = engine
+        self._limits = limits
+        self._clock = clock
+        self._calls: dict[str, Call] = {}
+        self._draining = False
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._check_task: asyncio.Task[None] | None = None
+
+    def __len__(self) -> int:
+        return len(self._calls)
+
+    def __iter__(self) -> Iterator[Call]:
+        return iter(list(self._calls.values()))
+
+    @property
+    def draining(self) -> bool:
+        return self._draining
+
+    def start(self) -> None:
+        """Begin to apply the limits, on the running event loop."""
+        self._check_task = asyncio.get_running_loop().create_task(
+            self._check_all(), name="call limits"
+        )
+
+    def get(self, session_id: str) -> Call:
+        """The call that holds this session id.
+
+        Raises:
+            UnknownCall: none does, any more or ever.
+        """
+        try:
+            return self._calls[session_id]
+        except KeyError:
+            raise UnknownCall("No call of that id is in progress.") from None
+
+    async def place(self, spec: SessionSpec, connect: Connect) -> tuple[Call, str]:
+        """Make a call: take a slot, answer the offer.
+
+        Returns:
+            The call, and the answer for the caller.
+
+        Raises:
+            ServerFull, ServerDraining, EngineFailed: not now.
+            InvalidOffer, UnsupportedOffer, UnknownVoice, InvalidPersona: not like this.
+            In every case nothing is held afterwards.
+        """
+        if self._draining:
+            raise ServerDraining("This server is being stopped and takes no new calls.")
+        ids = CallIds(public=f"call-{secrets.token_hex(4)}", session=secrets.token_urlsafe(16))
+        logs.call_id.set(ids.public)
+        call = Call(ids, spec, self.engine, self._limits, self._clock, self._on_ended)
+        self._calls[ids.session] = call
+        try:
+            transport, answer = await connect(call)
+        except BaseException:
+            call.end(EndReason.REFUSED)
+            raise
+        call.attach(transport)
+        if call.reason is not None:
+            self._spawn(self._part(transport))
+        return call, answer
+
+    async def aclose(self, timeout_s: float) -> None:
+        """Take no more calls, end those there are and tell them why, within the timeout."""
+        self._draining = True
+        for call in self:
+            call.end(EndReason.SERVER_STOPPING)
+        if self._check_task is not None:
+            self._check_task.cancel()
+        if self._tasks:
+            _, late = await asyncio.wait(self._tasks, timeout=timeout_s)
+            for task in late:
+                task.cancel()
+            if late:
+                log.warning("%d connections did not close within %.0f s", len(late), timeout_s)
+
+    def _on_ended(self, call: Call) -> None:
+        self._calls.pop(call.ids.session, None)
+        if call.transport is not None:
+            self._spawn(self._part(call.transport))
+
+    async def _part(self, transport: Transport) -> None:
+        await asyncio.sleep(FAREWELL_S)
+        await transport.aclose()
+
+    def _spawn(self, work: Awaitable[None]) -> None:
+        async def run() -> None:
+            try:
+                await work
+            except Exception:
+                log.exception("closing a connection failed")
+
+        task = asyncio.get_running_loop().create_task(run())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _check_all(self) -> None:
+        while True:
+            await self._clock.sleep_until(self._clock.now() + CHECK_EVERY_S)
+            for call in self:
+                try:
+                    call.check()
+                except Exception:
+                    log.exception("a call failed; only it ends", extra={"call_id": call.ids.public})
+                    call.end(EndReason.AGENT_FAILED)

@@ -1,0 +1,50 @@
+"""The states of a call and the reasons for which one ends."""
+
+from __future__ import annotations
+
+import enum
+
+
+class CallState(enum.StrEnum):
+    """A call's way; it never goes back."""
+
+    CONNECTING = "connecting"
+    """The offer was answered; no media yet. The agent is prepared meanwhile."""
+    OPENING = "opening"
+    """Media can flow; the agent is not ready yet."""
+    LIVE = "live"
+    ENDED = "ended"
+
+
+class EndReason(enum.StrEnum):
+    """Why a call ended: a stable code, and words for the person who was on it."""
+
+    HANGUP = "hangup"
+    PEER_CLOSED = "peer_closed"
+    CONNECTION_FAILED = "connection_failed"
+    CONNECT_TIMEOUT = "connect_timeout"
+    PEER_VANISHED = "peer_vanished"
+    IDLE = "idle"
+    CALL_LIMIT = "call_limit"
+    AGENT_FAILED = "agent_failed"
+    SERVER_STOPPING = "server_stopping"
+    REFUSED = "refused"
+
+    @property
+    def message(self) -> str:
+        return _MESSAGES[self]
+
+
+_MESSAGES = {
+    EndReason.HANGUP: "You hung up.",
+    EndReason.PEER_CLOSED: "The connection was closed from your side.",
+    EndReason.CONNECTION_FAILED: "The connection was lost.",
+    EndReason.CONNECT_TIMEOUT: "No connection came about in time. "
+    "UDP may be blocked between you and the server; a TURN server helps.",
+    EndReason.PEER_VANISHED: "Nothing arrived from your side any more.",
+    EndReason.IDLE: "The call ended because you had not spoken for a while.",
+    EndReason.CALL_LIMIT: "The call reached its longest allowed time.",
+    EndReason.AGENT_FAILED: "The agent failed and could not go on.",
+    EndReason.SERVER_STOPPING: "The server is being stopped.",
+    EndReason.REFUSED: "The call could not be set up.",
+}

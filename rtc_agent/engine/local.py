@@ -1,0 +1,253 @@
+"""The engine in this process: one stepper, its slots and the tick that moves all calls at once."""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import logging
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+
+from rtc_agent.clock import Clock
+from rtc_agent.engine.client import AgentFrame, EngineSession, EngineStatus, FrameSink, FrameSource
+from rtc_agent.engine.runner import StepRunner
+from rtc_agent.engine.session import LocalSession, Phase
+from rtc_agent.engine.slots import SlotTable
+from rtc_agent.engine.stepper import (
+    FRAME_SAMPLES,
+    FrameStepper,
+    Mask,
+    SessionSpec,
+    StepperInfo,
+    StepResult,
+)
+from rtc_agent.engine.tick import Tick, TickClock
+from rtc_agent.errors import EngineFailed
+
+log = logging.getLogger(__name__)
+
+STEP_HISTORY = 1_000
+"""Steps that the percentiles of `status` look back on: 80 s of them."""
+
+
+class LocalEngine:
+    """Steps every live session once a tick and runs the opening of others in between.
+
+    A fault stays where it happened: a session whose source or sink raises, or whose row the stepper
+    reports as failed, ends alone. A step that raises is tried once more with the same frames; if
+    that raises too, the stepper cannot be trusted any longer and all sessions end with a reason.
+    """
+
+    def __init__(self, stepper: FrameStepper, clock: Clock, runner: StepRunner) -> None:
+        self._stepper = stepper
+        self._clock = clock
+        self._runner = runner
+        self._slots = SlotTable(stepper.slots)
+        self._sessions: dict[int, LocalSession] = {}
+        self._closing: list[LocalSession] = []
+        self._pcm = np.zeros((stepper.slots, FRAME_SAMPLES), np.float32)
+        self._tick_clock = TickClock(clock)
+        self._ticks = 0
+        self._skipped = 0
+        self._step_s: collections.deque[float] = collections.deque(maxlen=STEP_HISTORY)
+        self._piece_s = 0.0
+        self._failure = "The engine has not been started."
+        self._loop_task: asyncio.Task[None] | None = None
+
+    @property
+    def info(self) -> StepperInfo:
+        return self._stepper.info
+
+    def status(self) -> EngineStatus:
+        steps = np.array(self._step_s) if self._step_s else np.zeros(1)
+        p50, p99 = np.percentile(steps * 1e3, (50, 99))
+        return EngineStatus(
+            ready=not self._failure,
+            detail=self._failure,
+            slots=self._slots.size,
+            slots_free=self._slots.free,
+            ticks=self._ticks,
+            skipped_ticks=self._skipped,
+            step_ms_p50=round(float(p50), 3),
+            step_ms_p99=round(float(p99), 3),
+        )
+
+    def next_tick_s(self) -> float:
+        return self._tick_clock.next_s
+
+    def check(self, spec: SessionSpec) -> None:
+        self._stepper.check(spec)
+
+    def start(self) -> None:
+        """Begin ticking on the running event loop."""
+        self._failure = ""
+        self._tick_clock = TickClock(self._clock)
+        self._loop_task = asyncio.get_running_loop().create_task(self._run(), name="engine")
+
+    def open(
+        self, spec: SessionSpec, source: FrameSource, sink: FrameSink, call_id: str
+    ) -> EngineSession:
+        if self._failure:
+            raise EngineFailed(self._failure, retry_after_s=10)
+        self._stepper.check(spec)
+        lease = self._slots.take()
+        try:
+            opening = self._stepper.open(lease.slot, spec)
+        except BaseException:
+            self._slots.release(lease)
+            raise
+        session = LocalSession(lease, opening, source, sink, call_id, self._closing.append)
+        self._sessions[lease.slot] = session
+        return session
+
+    async def aclose(self) -> None:
+        """Stop ticking and release the stepper. Sessions still open are told. Idempotent."""
+        if self._loop_task is not None:
+            self._loop_task.cancel()
+            await asyncio.gather(self._loop_task, return_exceptions=True)
+            self._loop_task = None
+            self._fail("The engine was stopped.")
+            self._runner.shutdown()
+            self._stepper.shutdown()
+
+    async def _run(self) -> None:
+        try:
+            while True:
+                await self._free_closed()
+                await self._prepare()
+                tick = await self._tick_clock.wait()
+                await self._free_closed()
+                await self._tick(tick)
+        except asyncio.CancelledError:
+            raise
+        except Exception:
+            log.exception("the engine stopped; all its calls end")
+            self._fail("The engine failed; see the server's log.")
+
+    async def _free_closed(self) -> None:
+        """Slots of closed sessions, made free on the stepper's own thread."""
+        while self._closing:
+            session = self._closing.pop()
+            slot = session.lease.slot
+            await self._runner.run(partial(self._close_slot, session))
+            del self._sessions[slot]
+            self._slots.release(session.lease)
+
+    def _close_slot(self, session: LocalSession) -> None:
+        if close := getattr(session.opening, "close", None):
+            close()
+        self._stepper.close(session.lease.slot)
+
+    async def _prepare(self) -> None:
+        """Run pieces of openings while another one fits before the tick; at least one of each turn,
+        or a busy engine would never open a call."""
+        opening = collections.deque(s for s in self._sessions.values() if s.phase is Phase.OPENING)
+        first = True
+        while opening:
+            started = self._clock.now()
+            if not first and started + self._piece_s > self._tick_clock.next_s:
+                return
+            first = False
+            session = opening.popleft()
+            if session.phase is not Phase.OPENING:
+                continue
+            more = await self._prepare_piece(session)
+            self._piece_s = max(self._clock.now() - started, 0.9 * self._piece_s)
+            if more:
+                opening.append(session)
+
+    async def _prepare_piece(self, session: LocalSession) -> bool:
+        """One piece of a session's opening; whether there is more."""
+        try:
+            more = await self._runner.run(lambda: next(session.opening, session) is not session)
+        except Exception as error:
+            log.exception("opening a session failed", extra={"call_id": session.call_id})
+            self._end(session, f"The agent could not be prepared: {error}")
+            return False
+        if not more and session.phase is Phase.OPENING:
+            session.phase = Phase.READY
+            self._guard(session, session.sink.on_ready)
+        return more
+
+    async def _tick(self, tick: Tick) -> None:
+        self._skipped += tick.skipped
+        live = [s for s in self._sessions.values() if s.phase is Phase.LIVE]
+        if tick.skipped:
+            for session in live:
+                self._guard(session, partial(self._skip, session, tick.skipped))
+        reserved = [s for s in live if self._guard(s, partial(self._reserve, s))]
+        if not reserved:
+            return
+        mask = np.zeros(self._slots.size, np.bool_)
+        mask[[s.lease.slot for s in reserved]] = True
+        result = await self._step(reserved, mask)
+        self._ticks += 1
+        for session in reserved:
+            if session.phase is Phase.LIVE:
+                self._guard(session, partial(self._deliver, session, tick, result))
+
+    def _skip(self, session: LocalSession, ticks: int) -> None:
+        if not session.stepped:
+            return
+        for _ in range(ticks):
+            session.source.skip()
+        session.sink.on_skipped(ticks)
+
+    def _reserve(self, session: LocalSession) -> None:
+        self._pcm[session.lease.slot] = session.source.reserve()
+
+    async def _step(self, sessions: list[LocalSession], mask: Mask) -> StepResult:
+        started = self._clock.now()
+        try:
+            result = await self._runner.run(lambda: self._stepper.step(self._pcm, mask))
+        except Exception:
+            log.exception("a step failed; it is tried once more with the same frames")
+            for session in sessions:
+                self._guard(session, session.source.rollback)
+                self._guard(session, partial(self._reserve, session))
+            result = await self._runner.run(lambda: self._stepper.step(self._pcm, mask))
+        self._step_s.append(self._clock.now() - started)
+        return result
+
+    def _deliver(self, session: LocalSession, tick: Tick, result: StepResult) -> None:
+        slot = session.lease.slot
+        session.source.commit()
+        if (reason := result.failed.get(slot)) is not None:
+            self._end(session, reason)
+            return
+        session.sink.on_frame(
+            AgentFrame(
+                session.frame_index(tick.index), result.pcm[slot].copy(), result.text.get(slot, "")
+            )
+        )
+
+    def _guard(self, session: LocalSession, action: Callable[[], None]) -> bool:
+        """Run something that belongs to one session; a fault of it ends that session alone."""
+        try:
+            action()
+        except Exception:
+            log.exception(
+                "a session failed; only its call ends", extra={"call_id": session.call_id}
+            )
+            self._end(session, "The call failed inside the server.")
+            return False
+        return True
+
+    def _end(self, session: LocalSession, reason: str) -> None:
+        if session.phase is Phase.CLOSED:
+            return
+        session.close()
+        try:
+            session.sink.on_failed(reason)
+        except Exception:
+            log.exception("a call could not be told of its end", extra={"call_id": session.call_id})
+
+    def _fail(self, reason: str) -> None:
+        self._failure = reason
+        for session in list(self._sessions.values()):
+            self._end(session, reason)
+            self._slots.release(session.lease)
+        self._sessions.clear()
+        self._closing.clear()

@@ -1,0 +1,64 @@
+"""One session of the local engine: what it holds and how far it has come."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterator
+
+from rtc_agent.engine.client import FrameSink, FrameSource
+from rtc_agent.engine.slots import Lease
+
+
+class Phase(enum.Enum):
+    """A session's way through the engine; it never goes back."""
+
+    OPENING = "opening"
+    READY = "ready"
+    LIVE = "live"
+    CLOSED = "closed"
+
+
+class LocalSession:
+    """A slot, the pieces of work that prepare it, and the call at its other end."""
+
+    def __init__(
+        self,
+        lease: Lease,
+        opening: Iterator[None],
+        source: FrameSource,
+        sink: FrameSink,
+        call_id: str,
+        on_close: Callable[[LocalSession], None],
+    ) -> None:
+        self.lease = lease
+        self.opening = opening
+        self.source = source
+        self.sink = sink
+        self.call_id = call_id
+        self.phase = Phase.OPENING
+        self._first_tick: int | None = None
+        self._on_close = on_close
+
+    @property
+    def ready(self) -> bool:
+        return self.phase in (Phase.READY, Phase.LIVE)
+
+    def start(self) -> None:
+        if self.phase is Phase.READY:
+            self.phase = Phase.LIVE
+
+    def close(self) -> None:
+        if self.phase is not Phase.CLOSED:
+            self.phase = Phase.CLOSED
+            self._on_close(self)
+
+    def frame_index(self, tick: int) -> int:
+        """The session's own number of that tick; its first one is 0."""
+        if self._first_tick is None:
+            self._first_tick = tick
+        return tick - self._first_tick
+
+    @property
+    def stepped(self) -> bool:
+        """Whether it has had its first tick."""
+        return self._first_tick is not None

@@ -1,0 +1,52 @@
+"""The engine's time: absolute deadlines one frame apart, and what to do when they are missed."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from rtc_agent.clock import Clock
+from rtc_agent.engine.stepper import FRAME_S
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """One tick that is to run now."""
+
+    index: int
+    """Ticks since the clock started, skipped ones counted."""
+    skipped: int
+    """Ticks directly before this one that were missed by a whole frame and will not run."""
+    late_s: float
+    """How long after its deadline this tick starts; always under one frame."""
+
+
+class TickClock:
+    """Deadlines `FRAME_S` apart on a monotonic clock.
+
+    A tick that starts late does not move the ones after it, so lateness is caught up as soon as
+    steps are quick again. One that is late by a whole frame is skipped instead: lateness never
+    reaches a frame, however slow or stuck the stepper was.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._origin_s = clock.now() + FRAME_S
+        self._next = 0
+
+    def deadline_s(self, index: int) -> float:
+        """When tick `index` is due, in seconds of the injected clock."""
+        return self._origin_s + index * FRAME_S
+
+    @property
+    def next_s(self) -> float:
+        """The deadline of the tick that comes next."""
+        return self.deadline_s(self._next)
+
+    async def wait(self) -> Tick:
+        """Sleep until the next tick is due and return it."""
+        await self._clock.sleep_until(self.next_s)
+        late_s = self._clock.now() - self.next_s
+        skipped = max(0, math.floor(late_s / FRAME_S))
+        self._next += skipped + 1
+        return Tick(self._next - 1, skipped, late_s - skipped * FRAME_S)
