@@ -105,3 +105,63 @@ class CheckpointError(ConfigError):
     """Model files are missing, damaged or of another shape than expected."""
 
     code = "checkpoint_error"
+
+
+class NotEnoughMemory(ConfigError):
+    """The model does not fit; the message has need, free, and the option that changes it."""
+
+    code = "not_enough_memory"
+
+
+class BadAudioFile(InvalidRequest):
+    """A sound file cannot be read or written."""
+
+    code = "bad_audio_file"
+
+
+class DownloadError(ConfigError):
+    """A model file could not be fetched; the subclasses say why."""
+
+    code = "download_failed"
+
+
+class HubTokenMissing(DownloadError):
+    """The hub wants a token and has none, or does not know the one it was given."""
+
+    code = "hub_token_missing"
+
+
+class LicenceNotAccepted(DownloadError):
+    """The token is known but its account has not accepted the model's licence."""
+
+    code = "licence_not_accepted"
+
+
+class HubFileNotFound(DownloadError):
+    """The hub has no such model, revision or file."""
+
+    code = "hub_file_not_found"
+
+
+class HubUnreachable(DownloadError):
+    """No connection to the hub, or it answers with errors of its own."""
+
+    code = "hub_unreachable"
+
+
+class DownloadIncomplete(DownloadError):
+    """A file ended before its length; what is there is kept to go on from."""
+
+    code = "download_incomplete"
+
+
+class DownloadCorrupt(DownloadError):
+    """A file has its length but not its checksum; it was thrown away."""
+
+    code = "download_corrupt"
+
+
+class DiskFull(DownloadError):
+    """The disk cannot hold what is left to fetch."""
+
+    code = "disk_full"
