@@ -165,3 +165,24 @@ class DiskFull(DownloadError):
     """The disk cannot hold what is left to fetch."""
 
     code = "disk_full"
+
+
+class ServerUnreachable(RtcAgentError):
+    """No server answers at the address given."""
+
+    code = "server_unreachable"
+    http_status = 502
+
+
+class CallRefused(RtcAgentError):
+    """The server answered an offer with a refusal; the message is the server's."""
+
+    code = "call_refused"
+    http_status = 502
+
+
+class CallFailed(RtcAgentError):
+    """A call that the server accepted did not come up, or broke off."""
+
+    code = "call_failed"
+    http_status = 502
