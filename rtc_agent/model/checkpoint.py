@@ -1,0 +1,168 @@
+"""Reading checkpoint files: every key accounted for, every tensor straight to its device."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from rtc_agent.errors import CheckpointError
+from rtc_agent.model.mimi_weights import MimiWeights, assemble_mimi
+from rtc_agent.model.spec import DEPFORMER_STEPS, LmSpec, MimiSpec
+from rtc_agent.model.weights import LmWeights, assemble_lm
+
+Progress = Callable[[int, int], None]
+"""Called with bytes read so far and bytes to read in all."""
+
+_FUSED_TO_SPLIT = {
+    "in_proj_weight": "in_projs.{}.weight",
+    "out_proj.weight": "out_projs.{}.weight",
+}
+
+
+class CheckpointFile:
+    """An open safetensors file whose tensors are read to one device in one dtype.
+
+    Raises:
+        CheckpointError: the file is missing, cut short or not safetensors.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        device: torch.device | str = "cpu",
+        dtype: torch.dtype = torch.float32,
+        progress: Progress | None = None,
+    ) -> None:
+        self.path = path
+        self._dtype = dtype
+        self._progress = progress
+        self._done = 0
+        self.total_bytes = path.stat().st_size if path.exists() else 0
+        try:
+            self._open = safe_open(path, framework="pt", device=str(torch.device(device)))
+            self._file = self._open.__enter__()
+        except FileNotFoundError:
+            raise CheckpointError(f"{path} does not exist") from None
+        except (SafetensorError, OSError) as error:
+            raise CheckpointError(f"{path} cannot be read: {error}; fetch it again") from error
+        self.shapes: dict[str, tuple[int, ...]] = {
+            key: tuple(self._file.get_slice(key).get_shape()) for key in self._file.keys()
+        }
+
+    def __enter__(self) -> CheckpointFile:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._open.__exit__(kind, error, trace)
+
+    def read(self, key: str, rows: int | None = None) -> Tensor:
+        """The tensor of `key`, or its first `rows` rows, on the device and in the dtype."""
+        piece = self._file.get_slice(key)
+        raw: Tensor = piece[:] if rows is None else piece[:rows]
+        self._done += raw.numel() * raw.element_size()
+        tensor = raw.to(self._dtype)
+        if self._progress is not None:
+            self._progress(self._done, self.total_bytes)
+        # A tensor of the file's own dtype on the CPU is a view of the mapped file; keep a copy, so
+        # that the file may be replaced while the model runs.
+        return tensor.clone() if tensor.device.type == "cpu" and tensor is raw else tensor
+
+
+def check_keys(
+    path: Path, found: Mapping[str, tuple[int, ...]], expected: Mapping[str, tuple[int, ...]]
+) -> None:
+    """Compare a file's keys and shapes with what the model needs.
+
+    Raises:
+        CheckpointError: naming every key that is missing, left over or of another shape.
+    """
+    problems = [f"missing {key} {list(expected[key])}" for key in expected if key not in found]
+    problems += [f"left over {key} {list(found[key])}" for key in found if key not in expected]
+    problems += [
+        f"{key} is {list(found[key])}, expected {list(shape)}"
+        for key, shape in expected.items()
+        if key in found and found[key] != shape
+    ]
+    if problems:
+        raise CheckpointError(f"{path.name} does not fit the model's config: {'; '.join(problems)}")
+
+
+def load_lm(
+    path: Path,
+    spec: LmSpec,
+    *,
+    device: torch.device | str = "cpu",
+    dtype: torch.dtype = torch.float32,
+    progress: Progress | None = None,
+) -> LmWeights:
+    """Read the language model.
+
+    Takes attention fused (PersonaPlex) or split by step (Moshi's newer files), and the depformer
+    whole or with its first eight steps alone.
+
+    Raises:
+        CheckpointError: the file is damaged or does not fit `spec`.
+    """
+    with CheckpointFile(path, device, dtype, progress) as file:
+        expected = spec.shapes(_steps_in(file.shapes, spec))
+        split = {
+            key: _split_keys(key, shape, spec)
+            for key, shape in expected.items()
+            if key.rsplit("self_attn.", 1)[-1] in _FUSED_TO_SPLIT
+            and next(iter(_split_keys(key, shape, spec))) in file.shapes
+        }
+        stored = {key: shape for key, shape in expected.items() if key not in split}
+        for parts in split.values():
+            stored |= parts
+        check_keys(path, file.shapes, stored)
+
+        def fetch(key: str, rows: int | None) -> Tensor:
+            if key not in split:
+                return file.read(key, rows)
+            parts = [file.read(k) for k in list(split[key])[:DEPFORMER_STEPS]]
+            return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+        return assemble_lm(spec, fetch)
+
+
+def _steps_in(found: Mapping[str, tuple[int, ...]], spec: LmSpec) -> int:
+    steps = spec.depformer_checkpoint_steps
+    return steps if f"linears.{steps - 1}.weight" in found else DEPFORMER_STEPS
+
+
+def _split_keys(key: str, shape: tuple[int, ...], spec: LmSpec) -> dict[str, tuple[int, ...]]:
+    module, name = key.rsplit("self_attn.", 1)
+    dim = shape[1]
+    rows = 3 * dim if name == "in_proj_weight" else dim
+    return {
+        f"{module}self_attn.{_FUSED_TO_SPLIT[name].format(k)}": (rows, dim)
+        for k in range(math.ceil(shape[0] / rows))
+    }
+
+
+def load_mimi(
+    path: Path,
+    spec: MimiSpec,
+    *,
+    device: torch.device | str = "cpu",
+    progress: Progress | None = None,
+) -> MimiWeights:
+    """Read the codec, always in float32; codebooks past the eighth are left in the file.
+
+    Raises:
+        CheckpointError: the file is damaged or does not fit `spec`.
+    """
+    with CheckpointFile(path, device, torch.float32, progress) as file:
+        check_keys(path, file.shapes, spec.shapes())
+        return assemble_mimi(spec, file.read)
