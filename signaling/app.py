@@ -1,0 +1,55 @@
+"""The aiohttp application: routes, the page, and the headers every answer carries."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from aiohttp import web
+
+from signaling import offers, status
+from signaling.errors import answer_errors
+from signaling.parts import PARTS, ServerParts
+
+MAX_BODY_BYTES = 256 * 1024
+"""More than any session description; browsers' are under 10 KiB."""
+
+_HEADERS = {
+    "Content-Security-Policy": "default-src 'self'; img-src 'self' data:; media-src 'self' blob:; "
+    "object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "Permissions-Policy": "microphone=(self), camera=()",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+
+
+def create_app(parts: ServerParts) -> web.Application:
+    """The application for these parts; it owns none of them."""
+    app = web.Application(middlewares=[answer_errors], client_max_size=MAX_BODY_BYTES)
+    app[PARTS] = parts
+    app.router.add_get("/healthz", status.healthz)
+    app.router.add_get("/readyz", status.readyz)
+    app.router.add_get("/v1/info", status.info)
+    app.router.add_post("/api/offer", offers.post_offer)
+    app.router.add_patch("/api/offer", offers.patch_offer)
+    page = page_folder()
+    app.router.add_get("/", _index)
+    app.router.add_static("/", page)
+    app.on_response_prepare.append(_add_headers)
+    return app
+
+
+def page_folder() -> Path:
+    """Where the call page's files lie: beside this package once installed, else in the checkout."""
+    here = Path(__file__).parent
+    installed = here / "web"
+    return installed if installed.is_dir() else here.parent / "web"
+
+
+async def _index(_: web.Request) -> web.FileResponse:
+    return web.FileResponse(page_folder() / "index.html")
+
+
+async def _add_headers(_: web.Request, response: web.StreamResponse) -> None:
+    for name, value in _HEADERS.items():
+        response.headers.setdefault(name, value)
+    response.headers.setdefault("Cache-Control", "no-cache")

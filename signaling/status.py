@@ -1,0 +1,55 @@
+"""What a load balancer, a page and a person ask: alive, ready, and what is this."""
+
+from __future__ import annotations
+
+from aiohttp import web
+
+from rtc_agent import __version__
+from signaling.parts import PARTS
+
+
+async def healthz(_: web.Request) -> web.Response:
+    """The process answers."""
+    return web.json_response({"status": "ok"})
+
+
+async def readyz(request: web.Request) -> web.Response:
+    """Calls can be taken; 503 with the reason when not. A full server is ready, only busy."""
+    registry = request.app[PARTS].registry
+    status = registry.engine.status()
+    detail = "The server is being stopped." if registry.draining else status.detail
+    ready = status.ready and not registry.draining
+    return web.json_response(
+        {"ready": ready, "detail": detail, "slots": status.slots, "slots_free": status.slots_free},
+        status=200 if ready else 503,
+    )
+
+
+async def info(request: web.Request) -> web.Response:
+    """The agent, what it can do, and how much room there is."""
+    parts = request.app[PARTS]
+    engine = parts.registry.engine
+    status = engine.status()
+    about = engine.info
+    return web.json_response(
+        {
+            "version": __version__,
+            "agent": about.agent,
+            "description": about.description,
+            "notice": parts.notice,
+            "capabilities": {"text": True, "speech_events": True, "trickle": True, "dtmf": True},
+            "voices": list(about.voices),
+            "default_voice": about.default_voice,
+            "takes_persona": about.takes_persona,
+            "persona_max_chars": about.persona_max_chars,
+            "slots": {"total": status.slots, "free": status.slots_free},
+            "engine": {
+                "ready": status.ready,
+                "ticks": status.ticks,
+                "skipped_ticks": status.skipped_ticks,
+                "step_ms": {"p50": status.step_ms_p50, "p99": status.step_ms_p99},
+            },
+            "ice_servers": [s.model_dump(exclude_none=True) for s in parts.ice_servers],
+        },
+        headers={"Cache-Control": "no-store"},
+    )

@@ -1,0 +1,20 @@
+"""Say which system parts the tests will drive and which are missing; in CI a missing one is fatal."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+
+PARTS = {"chromium": "the call page's browser tests"}
+
+
+def main() -> int:
+    missing = {name: what for name, what in PARTS.items() if shutil.which(name) is None}
+    for name, what in missing.items():
+        print(f"not installed: {name}; skipped: {what} (`make system-parts` installs it)")
+    return 1 if missing and os.environ.get("CI") == "true" else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
