@@ -1,0 +1,27 @@
+"""What commands print: one JSON object as the last line of stdout, when asked for it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+import typer
+
+from rtc_agent.errors import RtcAgentError
+
+
+def print_json(fields: Mapping[str, object]) -> None:
+    """The result line of a command run with `--json`."""
+    typer.echo(json.dumps(fields, ensure_ascii=False))
+
+
+@contextmanager
+def json_refusal(as_json: bool) -> Iterator[None]:
+    """Give a refusal's code and sentence as the result line too; the refusal itself goes on."""
+    try:
+        yield
+    except RtcAgentError as error:
+        if as_json:
+            print_json({"ok": False, "error": {"code": error.code, "message": error.message}})
+        raise
