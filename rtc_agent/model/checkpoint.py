@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import TracebackType
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -45,8 +44,7 @@ class CheckpointFile:
         self._done = 0
         self.total_bytes = path.stat().st_size if path.exists() else 0
         try:
-            self._open = safe_open(path, framework="pt", device=str(torch.device(device)))
-            self._file = self._open.__enter__()
+            self._file = safe_open(path, framework="pt", device=str(torch.device(device)))
         except FileNotFoundError:
             raise CheckpointError(f"{path} does not exist") from None
         except (SafetensorError, OSError) as error:
@@ -54,17 +52,6 @@ class CheckpointFile:
         self.shapes: dict[str, tuple[int, ...]] = {
             key: tuple(self._file.get_slice(key).get_shape()) for key in self._file.keys()
         }
-
-    def __enter__(self) -> CheckpointFile:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._open.__exit__(kind, error, trace)
 
     def read(self, key: str, rows: int | None = None) -> Tensor:
         """The tensor of `key`, or its first `rows` rows, on the device and in the dtype."""
@@ -114,26 +101,26 @@ def load_lm(
     Raises:
         CheckpointError: the file is damaged or does not fit `spec`.
     """
-    with CheckpointFile(path, device, dtype, progress) as file:
-        expected = spec.shapes(_steps_in(file.shapes, spec))
-        split = {
-            key: _split_keys(key, shape, spec)
-            for key, shape in expected.items()
-            if key.rsplit("self_attn.", 1)[-1] in _FUSED_TO_SPLIT
-            and next(iter(_split_keys(key, shape, spec))) in file.shapes
-        }
-        stored = {key: shape for key, shape in expected.items() if key not in split}
-        for parts in split.values():
-            stored |= parts
-        check_keys(path, file.shapes, stored)
+    file = CheckpointFile(path, device, dtype, progress)
+    expected = spec.shapes(_steps_in(file.shapes, spec))
+    split = {
+        key: _split_keys(key, shape, spec)
+        for key, shape in expected.items()
+        if key.rsplit("self_attn.", 1)[-1] in _FUSED_TO_SPLIT
+        and next(iter(_split_keys(key, shape, spec))) in file.shapes
+    }
+    stored = {key: shape for key, shape in expected.items() if key not in split}
+    for parts in split.values():
+        stored |= parts
+    check_keys(path, file.shapes, stored)
 
-        def fetch(key: str, rows: int | None) -> Tensor:
-            if key not in split:
-                return file.read(key, rows)
-            parts = [file.read(k) for k in list(split[key])[:DEPFORMER_STEPS]]
-            return parts[0] if len(parts) == 1 else torch.cat(parts)
+    def fetch(key: str, rows: int | None) -> Tensor:
+        if key not in split:
+            return file.read(key, rows)
+        parts = [file.read(k) for k in list(split[key])[:DEPFORMER_STEPS]]
+        return parts[0] if len(parts) == 1 else torch.cat(parts)
 
-        return assemble_lm(spec, fetch)
+    return assemble_lm(spec, fetch)
 
 
 def _steps_in(found: Mapping[str, tuple[int, ...]], spec: LmSpec) -> int:
@@ -163,6 +150,6 @@ def load_mimi(
     Raises:
         CheckpointError: the file is damaged or does not fit `spec`.
     """
-    with CheckpointFile(path, device, torch.float32, progress) as file:
-        check_keys(path, file.shapes, spec.shapes())
-        return assemble_mimi(spec, file.read)
+    file = CheckpointFile(path, device, torch.float32, progress)
+    check_keys(path, file.shapes, spec.shapes())
+    return assemble_mimi(spec, file.read)
