@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -44,7 +45,7 @@ class CheckpointFile:
         self._done = 0
         self.total_bytes = path.stat().st_size if path.exists() else 0
         try:
-            self._file = safe_open(path, framework="pt", device=str(torch.device(device)))
+            self._file: Any = safe_open(path, framework="pt", device=str(torch.device(device)))
         except FileNotFoundError:
             raise CheckpointError(f"{path} does not exist") from None
         except (SafetensorError, OSError) as error:
@@ -125,7 +126,8 @@ def load_lm(
 
 def _steps_in(found: Mapping[str, tuple[int, ...]], spec: LmSpec) -> int:
     steps = spec.depformer_checkpoint_steps
-    return steps if f"linears.{steps - 1}.weight" in found else DEPFORMER_STEPS
+    later = (f"linears.{k}.weight" for k in range(DEPFORMER_STEPS, steps))
+    return steps if any(key in found for key in later) else DEPFORMER_STEPS
 
 
 def _split_keys(key: str, shape: tuple[int, ...], spec: LmSpec) -> dict[str, tuple[int, ...]]:
