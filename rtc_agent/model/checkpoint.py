@@ -19,6 +19,7 @@ from rtc_agent.model.weights import LmWeights, assemble_lm
 Progress = Callable[[int, int], None]
 """Called with bytes read so far and bytes to read in all."""
 
+_open: Callable[..., Any] = safe_open
 _FUSED_TO_SPLIT = {
     "in_proj_weight": "in_projs.{}.weight",
     "out_proj.weight": "out_projs.{}.weight",
@@ -45,7 +46,7 @@ class CheckpointFile:
         self._done = 0
         self.total_bytes = path.stat().st_size if path.exists() else 0
         try:
-            self._file: Any = safe_open(path, framework="pt", device=str(torch.device(device)))
+            self._file = _open(path, framework="pt", device=str(torch.device(device)))
         except FileNotFoundError:
             raise CheckpointError(f"{path} does not exist") from None
         except (SafetensorError, OSError) as error:
