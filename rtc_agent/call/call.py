@@ -1,4 +1,4 @@
-"""One call: a transport on one side, an engine session on the other, and its text channel."""
+"""One call: a transport on one side, an engine session on the other, and its channels."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from rtc_agent.call.channel import TextChannel
+from rtc_agent.call.channel import Channels, Dialects
 from rtc_agent.call.hearing import HeardSource
 from rtc_agent.call.limits import CallLimits, CallTimes, approaching, breached
 from rtc_agent.call.state import CallState, EndReason
@@ -15,9 +15,8 @@ from rtc_agent.call.transport import Transport
 from rtc_agent.clock import Clock
 from rtc_agent.engine.client import AgentFrame, EngineClient, EngineSession
 from rtc_agent.engine.stepper import SessionSpec
-from rtc_agent.errors import InvalidRequest
 from rtc_agent.media.levels import SpeechChange, SpeechDetector
-from rtc_agent.protocol import native
+from rtc_agent.protocol import events
 
 log = logging.getLogger(__name__)
 
@@ -60,6 +59,7 @@ class Call:
         engine: EngineClient,
         limits: CallLimits,
         clock: Clock,
+        dialects: Dialects,
         on_ended: Callable[[Call], None],
     ) -> None:
         """Raises ServerFull, EngineFailed, UnknownVoice or InvalidPersona; nothing is held then."""
@@ -72,7 +72,8 @@ class Call:
         self._limits = limits
         self._clock = clock
         self._on_ended = on_ended
-        self._channel = TextChannel()
+        self._channels = Channels(dialects)
+        self._frame = 0
         self._moments = _Moments(offered=clock.now())
         self._heard = HeardSource()
         self._caller_speech = SpeechDetector()
@@ -98,25 +99,25 @@ class Call:
         self.end(EndReason(reason))
 
     def on_channel(self, label: str) -> None:
-        if label == native.LABEL and self.transport is not None:
-            self._channel.open(self.transport)
+        if self.transport is not None:
+            self._channels.open(label, self.transport)
 
     def on_message(self, label: str, message: str) -> None:
-        if label != native.LABEL or self.state is CallState.ENDED:
+        if self.state is CallState.ENDED:
             return
-        try:
-            received = native.decode(message)
-        except InvalidRequest as error:
-            self._channel.send("notice", code="unknown_message", message=error.message)
-            return
-        match received:
-            case native.Ping(id=ping_id):
-                self._channel.send("pong", id=ping_id)
-            case native.Mute(muted=muted):
+        for command in self._channels.receive(label, message, self._frame):
+            self._obey(command)
+
+    def _obey(self, command: events.Command) -> None:
+        match command:
+            case events.SetMuted(muted=muted):
                 self._heard.muted = muted
-            case native.Dtmf(digits=digits):
-                self._channel.send("notice", code="dtmf", message=f"Keys received: {digits}")
-            case native.Hangup():
+            case events.Dtmf(digits=digits):
+                self._notice("dtmf", f"Keys received: {digits}", digits=digits)
+            case events.FlushPlayout():
+                if self.transport is not None:
+                    self.transport.flush()
+            case events.Hangup():
                 self.end(EndReason.HANGUP)
 
     # What the engine reports
@@ -127,7 +128,7 @@ class Call:
     def on_frame(self, frame: AgentFrame) -> None:
         if self.state is not CallState.LIVE or self.transport is None:
             return
-        self._channel.reach(frame.index)
+        self._frame = frame.index
         self.transport.play(frame.pcm)
         self._report_speech("caller", self._caller_speech.push(self._heard.last))
         self._report_speech("agent", self._agent_speech.push(frame.pcm))
@@ -135,13 +136,12 @@ class Call:
             self._moments.spoke = self._clock.now()
             self._moments.warned.discard(EndReason.IDLE)
         if frame.text:
-            self._channel.send("text", delta=frame.text)
+            self._channels.tell(events.Text(frame=self._frame, delta=frame.text))
 
     def on_skipped(self, frames: int) -> None:
-        self._channel.send(
-            "notice",
-            code="overload",
-            message=f"The server is too slow at the moment: {frames * 80} ms were left out.",
+        self._notice(
+            "overload",
+            f"The server is too slow at the moment: {frames * events.FRAME_MS} ms were left out.",
             frames=frames,
         )
 
@@ -161,14 +161,13 @@ class Call:
         for limit, left_s in approaching(self._limits, times).items():
             if limit not in self._moments.warned:
                 self._moments.warned.add(limit)
-                self._channel.send(
-                    "notice",
-                    code=f"{limit}_soon",
-                    message=_WARNINGS[limit].format(seconds=max(1, round(left_s))),
+                self._notice(
+                    f"{limit}_soon",
+                    _WARNINGS[limit].format(seconds=max(1, round(left_s))),
                     seconds_left=round(left_s, 1),
                 )
         self._send_stats()
-        self._channel.flush()
+        self._channels.flush()
 
     def end(self, reason: EndReason, detail: str = "") -> None:
         """End the call: free the slot, tell the caller why. Idempotent; the first reason counts."""
@@ -176,7 +175,9 @@ class Call:
             return
         was, self.state, self.reason = self.state, CallState.ENDED, reason
         self._session.close()
-        self._channel.send("ended", reason=reason.value, message=detail or reason.message)
+        self._channels.tell(
+            events.Ended(frame=self._frame, reason=reason.value, message=detail or reason.message)
+        )
         self._log.info("ended while %s after %.1f s: %s", was, self._age_ms() / 1e3, reason)
         self._on_ended(self)
 
@@ -191,22 +192,32 @@ class Call:
         self.state = CallState.LIVE
         self._moments.live = self._moments.spoke = self._moments.stats = now
         info = self._engine.info
-        self._channel.send(
-            "ready",
-            call_id=self.ids.public,
-            agent=info.agent,
-            description=info.description,
-            voice=self.spec.voice or info.default_voice,
+        self._channels.tell(
+            events.Ready(
+                call_id=self.ids.public,
+                agent=info.agent,
+                description=info.description,
+                voice=self.spec.voice or info.default_voice,
+            )
         )
         self._log.info("live after %.0f ms", self._age_ms())
         self._session.start()
 
-    def _report_speech(self, who: native.Who, change: SpeechChange | None) -> None:
+    def _report_speech(self, who: events.Who, change: SpeechChange | None) -> None:
         if change is not None:
-            state = "started" if change.speaking else "stopped"
-            self._channel.send(
-                "speech", who=who, state=state, duration_ms=round(change.duration_s * 1e3)
+            self._channels.tell(
+                events.Speech(
+                    frame=self._frame,
+                    who=who,
+                    speaking=change.speaking,
+                    duration_ms=round(change.duration_s * 1e3),
+                )
             )
+
+    def _notice(self, code: str, message: str, **fields: Any) -> None:
+        self._channels.tell(
+            events.Notice(frame=self._frame, code=code, message=message, fields=fields)
+        )
 
     def _send_stats(self) -> None:
         now = self._clock.now()
@@ -214,7 +225,8 @@ class Call:
             return
         if now - self._moments.stats >= STATS_EVERY_S:
             self._moments.stats = now
-            self._channel.send("stats", **self.transport.stats().as_dict())
+            figures = self.transport.stats().as_dict()
+            self._channels.tell(events.Stats(frame=self._frame, figures=figures))
 
     def _times(self) -> CallTimes:
         now = self._clock.now()

@@ -1,57 +1,98 @@
-"""A call's text channel: numbers its messages and keeps them until the channel can take them."""
+"""A call's channels: what happens in the call, told in each channel's protocol."""
 
 from __future__ import annotations
 
 import collections
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
 
 from rtc_agent.call.transport import Transport
-from rtc_agent.engine.stepper import FRAME_S
-from rtc_agent.protocol import native
+from rtc_agent.protocol.events import CallEvent, Command, Dialect, Ready
 
 QUEUE_LIMIT = 256
 """Messages kept for a channel that is not open yet or whose peer does not read."""
 
+Dialects = Mapping[str, Callable[[], Dialect]]
+"""Channel label → the protocol spoken there."""
 
-class TextChannel:
-    """The native text channel of one call.
 
-    Messages wait, in order, until the data channel is there, whichever side made it and however
-    late; the oldest are dropped when `QUEUE_LIMIT` wait, which the gap in `seq` shows.
+class Channel:
+    """One open channel: a protocol, and messages that wait until they can be sent.
+
+    When `QUEUE_LIMIT` wait, the oldest are dropped and counted.
     """
 
-    def __init__(self) -> None:
-        self._transport: Transport | None = None
+    def __init__(self, label: str, dialect: Dialect, transport: Transport) -> None:
+        self._label = label
+        self._dialect = dialect
+        self._transport = transport
         self._waiting: collections.deque[str] = collections.deque(maxlen=QUEUE_LIMIT)
-        self._seq = 0
-        self._frame = 0
         self.dropped = 0
 
-    @property
-    def frame(self) -> int:
-        return self._frame
+    def tell(self, event: CallEvent) -> None:
+        self._send(self._dialect.encode(event))
 
-    def reach(self, frame: int) -> None:
-        """Messages from now on belong to that frame of the call."""
-        self._frame = max(self._frame, frame)
-
-    def open(self, transport: Transport) -> None:
-        """The data channel is there."""
-        self._transport = transport
-        self.flush()
-
-    def send(self, type_: str, **fields: Any) -> None:
-        """Send a message, or keep it until it can be sent."""
-        if len(self._waiting) == QUEUE_LIMIT:
-            self.dropped += 1
-        t_ms = round(self._frame * FRAME_S * 1_000)
-        self._waiting.append(native.encode(type_, self._seq, self._frame, t_ms, fields))
-        self._seq += 1
-        self.flush()
+    def receive(self, message: str, frame: int) -> Sequence[Command]:
+        """Answer a message; what it asks of the call is returned."""
+        received = self._dialect.decode(message, frame)
+        self._send(received.replies)
+        return received.commands
 
     def flush(self) -> None:
         """Hand over what waits, as far as the channel takes it."""
-        if self._transport is None:
-            return
-        while self._waiting and self._transport.send(native.LABEL, self._waiting[0]):
+        while self._waiting and self._transport.send(self._label, self._waiting[0]):
             self._waiting.popleft()
+
+    def _send(self, messages: Sequence[str]) -> None:
+        for message in messages:
+            if len(self._waiting) == QUEUE_LIMIT:
+                self.dropped += 1
+            self._waiting.append(message)
+        self.flush()
+
+
+class Channels:
+    """All channels of a call. What happens before the first one opens is kept for it, in order and
+    up to `QUEUE_LIMIT` events; a later one begins with the call's `Ready`."""
+
+    def __init__(self, dialects: Dialects) -> None:
+        self._dialects = dialects
+        self._channels: dict[str, Channel] = {}
+        self._before: collections.deque[CallEvent] = collections.deque(maxlen=QUEUE_LIMIT)
+        self._ready: Ready | None = None
+        self._dropped_before = 0
+
+    @property
+    def dropped(self) -> int:
+        """Messages and events that nobody could take in time."""
+        return self._dropped_before + sum(c.dropped for c in self._channels.values())
+
+    def open(self, label: str, transport: Transport) -> None:
+        """A channel is there, whichever side made it; labels of no known protocol are ignored."""
+        if label not in self._dialects:
+            return
+        channel = Channel(label, self._dialects[label](), transport)
+        if not self._channels:
+            for event in self._before:
+                channel.tell(event)
+            self._before.clear()
+        elif self._ready is not None:
+            channel.tell(self._ready)
+        self._channels[label] = channel
+
+    def tell(self, event: CallEvent) -> None:
+        if isinstance(event, Ready):
+            self._ready = event
+        if not self._channels:
+            self._dropped_before += len(self._before) == QUEUE_LIMIT
+            self._before.append(event)
+        for channel in self._channels.values():
+            channel.tell(event)
+
+    def receive(self, label: str, message: str, frame: int) -> Sequence[Command]:
+        """What a message asks of the call; nothing if the label is not one of ours."""
+        channel = self._channels.get(label)
+        return () if channel is None else channel.receive(message, frame)
+
+    def flush(self) -> None:
+        for channel in self._channels.values():
+            channel.flush()

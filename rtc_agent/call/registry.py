@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Iterator
 
 from rtc_agent import logs
 from rtc_agent.call.call import Call, CallIds
+from rtc_agent.call.channel import Dialects
 from rtc_agent.call.limits import CallLimits
 from rtc_agent.call.state import EndReason
 from rtc_agent.call.transport import Transport, TransportEvents
@@ -16,12 +17,16 @@ from rtc_agent.clock import Clock
 from rtc_agent.engine.client import EngineClient
 from rtc_agent.engine.stepper import SessionSpec
 from rtc_agent.errors import ServerDraining, UnknownCall
+from rtc_agent.protocol import native
 
 log = logging.getLogger(__name__)
 
 CHECK_EVERY_S = 0.5
 FAREWELL_S = 0.3
 """How long a connection stays after its call ended, so that the caller learns why."""
+
+DIALECTS: Dialects = {native.LABEL: native.NativeDialect}
+"""Every protocol a data channel may speak, by the channel's label."""
 
 Connect = Callable[[TransportEvents], Awaitable[tuple[Transport, str]]]
 """Makes the transport that answers an offer; returns it with the answer."""
@@ -30,8 +35,11 @@ Connect = Callable[[TransportEvents], Awaitable[tuple[Transport, str]]]
 class CallRegistry:
     """Owns every call from its offer to the close of its connection."""
 
-    def __init__(self, engine: EngineClient, limits: CallLimits, clock: Clock) -> None:
+    def __init__(
+        self, engine: EngineClient, limits: CallLimits, clock: Clock, dialects: Dialects = DIALECTS
+    ) -> None:
         self.engine = engine
+        self._dialects = dialects
         self._limits = limits
         self._clock = clock
         self._calls: dict[str, Call] = {}
@@ -81,7 +89,9 @@ class CallRegistry:
             raise ServerDraining("This server is being stopped and takes no new calls.")
         ids = CallIds(public=f"call-{secrets.token_hex(4)}", session=secrets.token_urlsafe(16))
         logs.call_id.set(ids.public)
-        call = Call(ids, spec, self.engine, self._limits, self._clock, self._on_ended)
+        call = Call(
+            ids, spec, self.engine, self._limits, self._clock, self._dialects, self._on_ended
+        )
         self._calls[ids.session] = call
         try:
             transport, answer = await connect(call)

@@ -8,78 +8,106 @@ same moment in milliseconds).
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
-from rtc_agent.errors import InvalidRequest
+from rtc_agent.protocol import events
+from rtc_agent.protocol.events import CallEvent, Received
 
 LABEL = "text"
 """The data channel's label."""
-MESSAGE_TYPES = ("ready", "text", "speech", "notice", "stats", "ended", "pong")
-"""Types that the agent's side sends."""
-
-Who = Literal["caller", "agent"]
 
 
-def encode(type_: str, seq: int, frame: int, t_ms: int, fields: dict[str, Any]) -> str:
-    """One message of the agent's side."""
-    return json.dumps(
-        {"type": type_, "seq": seq, "frame": frame, "t_ms": t_ms, **fields},
-        ensure_ascii=False,
-        separators=(",", ":"),
-    )
-
-
-class _ClientMessage(BaseModel):
-    model_config = ConfigDict(extra="ignore")
-
-
-class Mute(_ClientMessage):
+class MuteMessage(BaseModel):
     """The caller muted or unmuted the microphone: what arrives is not heard meanwhile."""
 
     type: Literal["mute"]
     muted: bool
 
 
-class Dtmf(_ClientMessage):
+class DtmfMessage(BaseModel):
     """Keys of a telephone keypad, in order."""
 
     type: Literal["dtmf"]
     digits: Annotated[str, Field(min_length=1, max_length=32, pattern=r"^[0-9A-Da-d*#]+$")]
 
 
-class Ping(_ClientMessage):
+class PingMessage(BaseModel):
     """Asks for a `pong` of the same id."""
 
     type: Literal["ping"]
     id: int | Annotated[str, Field(max_length=64)] = 0
 
 
-class Hangup(_ClientMessage):
+class HangupMessage(BaseModel):
     """The caller is done."""
 
     type: Literal["hangup"]
 
 
-ClientMessage = Mute | Dtmf | Ping | Hangup
+ClientMessage = MuteMessage | DtmfMessage | PingMessage | HangupMessage
 _parser: TypeAdapter[ClientMessage] = TypeAdapter(
     Annotated[ClientMessage, Field(discriminator="type")]
 )
 
 
-def decode(message: str) -> ClientMessage:
-    """A message of the caller's side.
+class NativeDialect:
+    """The native protocol on one channel."""
 
-    Raises:
-        InvalidRequest: it is none; the message says what was wrong and what there is.
-    """
-    try:
-        return _parser.validate_json(message)
-    except ValidationError as error:
-        fault = error.errors(include_input=False, include_url=False)[0]
-        where = ".".join(str(part) for part in fault["loc"])
-        raise InvalidRequest(
-            f"Message not understood{f' ({where})' if where else ''}: {fault['msg']}. "
-            'Expected a JSON object whose "type" is mute, dtmf, ping or hangup.'
-        ) from error
+    def __init__(self) -> None:
+        self._seq = 0
+
+    def encode(self, event: CallEvent) -> Sequence[str]:
+        type_, fields = _describe(event)
+        return [self._message(type_, event.frame, fields)]
+
+    def decode(self, message: str, frame: int) -> Received:
+        try:
+            received = _parser.validate_json(message)
+        except ValidationError as error:
+            fields = {"code": "unknown_message", "message": _explain(error)}
+            return Received(replies=[self._message("notice", frame, fields)])
+        match received:
+            case PingMessage(id=ping_id):
+                return Received(replies=[self._message("pong", frame, {"id": ping_id})])
+            case MuteMessage(muted=muted):
+                return Received(commands=[events.SetMuted(muted)])
+            case DtmfMessage(digits=digits):
+                return Received(commands=[events.Dtmf(digits)])
+            case HangupMessage():
+                return Received(commands=[events.Hangup()])
+
+    def _message(self, type_: str, frame: int, fields: dict[str, Any]) -> str:
+        head = {"type": type_, "seq": self._seq, "frame": frame, "t_ms": frame * events.FRAME_MS}
+        self._seq += 1
+        return json.dumps(head | fields, ensure_ascii=False, separators=(",", ":"))
+
+
+def _describe(event: CallEvent) -> tuple[str, dict[str, Any]]:
+    match event:
+        case events.Ready(call_id=call_id, agent=agent, description=description, voice=voice):
+            about = {"agent": agent, "description": description, "voice": voice}
+            return "ready", {"call_id": call_id} | about
+        case events.Text(delta=delta):
+            return "text", {"delta": delta}
+        case events.Speech(who=who, speaking=speaking, duration_ms=duration_ms):
+            state = "started" if speaking else "stopped"
+            return "speech", {"who": who, "state": state, "duration_ms": duration_ms}
+        case events.Notice(code=code, message=message, fields=fields):
+            return "notice", {"code": code, "message": message, **fields}
+        case events.Stats(figures=figures):
+            return "stats", dict(figures)
+        case events.Ended(reason=reason, message=message):
+            return "ended", {"reason": reason, "message": message}
+    raise TypeError(f"no message for {type(event).__name__}")
+
+
+def _explain(error: ValidationError) -> str:
+    fault = error.errors(include_input=False, include_url=False)[0]
+    where = ".".join(str(part) for part in fault["loc"])
+    return (
+        f"Message not understood{f' ({where})' if where else ''}: {fault['msg']}. "
+        'Expected a JSON object whose "type" is mute, dtmf, ping or hangup.'
+    )

@@ -68,7 +68,7 @@ async def test_a_peer_that_does_not_read_costs_bounded_memory() -> None:
         transport.accepts = False
         stepper.text = {0: "x"}
         await bench.run(60, transport)
-        assert call._channel.dropped > 0
+        assert call._channels.dropped > 0
         transport.accepts = True
         await bench.run(1, transport)
         sequence = [m["seq"] for m in transport.sent]
