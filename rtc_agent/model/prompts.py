@@ -10,8 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
+from rtc_agent.engine.stepper import FRAME_SAMPLES
 from rtc_agent.errors import ConfigError
 from rtc_agent.model.spec import (
     CODEBOOKS,
@@ -45,7 +47,21 @@ class VoiceBundle:
     """[17, 4] int64: the column of position p is at p mod 4, delays applied."""
 
 
-Voice = VoiceCodes | VoiceBundle
+@dataclass(frozen=True, slots=True)
+class VoiceClip:
+    """A voice as a clip of it, still to be encoded."""
+
+    frames: Tensor
+    """[frames, 1920] float32 at 24 kHz, −24 LUFS, the last frame padded with zeros."""
+
+    @classmethod
+    def from_pcm(cls, pcm: Tensor) -> VoiceClip:
+        """Cut mono samples at 24 kHz, already normalised, into frames."""
+        spare = -len(pcm) % FRAME_SAMPLES
+        return cls(F.pad(pcm, (0, spare)).view(-1, FRAME_SAMPLES))
+
+
+Voice = VoiceCodes | VoiceBundle | VoiceClip
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +80,9 @@ class PrefillPlan:
         return len(self.columns) + (0 if self.embeddings is None else len(self.embeddings))
 
 
-def plan_prompt(spec: ModelSpec, voice: Voice | None, persona: Sequence[int]) -> PrefillPlan:
+def plan_prompt(
+    spec: ModelSpec, voice: VoiceCodes | VoiceBundle | None, persona: Sequence[int]
+) -> PrefillPlan:
     """Lay a voice and a persona out as columns.
 
     Args:
@@ -104,7 +122,7 @@ def plan_prompt(spec: ModelSpec, voice: Voice | None, persona: Sequence[int]) ->
     )
 
 
-def _check_voice(spec: ModelSpec, voice: Voice | None) -> None:
+def _check_voice(spec: ModelSpec, voice: VoiceCodes | VoiceBundle | None) -> None:
     if isinstance(voice, VoiceCodes):
         codes = voice.codes
         fits = codes.ndim == 2 and codes.shape[1] == CODEBOOKS and len(codes) > 0

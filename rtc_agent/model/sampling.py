@@ -41,6 +41,11 @@ def check_sampling(spec: SamplingSpec) -> None:
         raise InvalidRequest(f"seed is {spec.seed}; it must be 0 to 2^{_SEED_BITS} − 1.")
 
 
+def is_greedy(spec: SamplingSpec) -> bool:
+    """Whether no draw of the session needs noise; a temperature of 0 is greedy."""
+    return spec.greedy or (spec.text_temperature == 0.0 and spec.audio_temperature == 0.0)
+
+
 @dataclass(frozen=True, slots=True)
 class SamplingState:
     """Every row's settings, as tensors that a captured graph can read."""
@@ -64,7 +69,7 @@ class SamplingState:
         )
 
     def set(self, row: int, spec: SamplingSpec, seed: int) -> None:
-        """Give a row its session's settings; a temperature of 0 is greedy."""
+        """Give a row its session's settings."""
         temperatures = (spec.text_temperature, spec.audio_temperature)
 
         def put(target: Tensor, values: Sequence[float]) -> None:

@@ -1,0 +1,292 @@
+"""The stepper of lock-step models: PersonaPlex, Moshi, and small models of their shape."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rtc_agent.engine.prefix_cache import PrefixCache
+from rtc_agent.engine.stepper import (
+    FRAME_SAMPLES,
+    Mask,
+    Pcm,
+    SessionSpec,
+    StepperInfo,
+    StepResult,
+)
+from rtc_agent.errors import InvalidPersona, UnknownVoice
+from rtc_agent.model.frame_model import FrameModel, Opening
+from rtc_agent.model.mimi import MimiEncoder
+from rtc_agent.model.mimi_weights import MimiWeights
+from rtc_agent.model.persona import MAX_CHARS, TextEncoder, clean_persona, persona_ids
+from rtc_agent.model.prompts import Voice, VoiceClip, VoiceCodes, plan_prompt
+from rtc_agent.model.sampling import check_sampling, is_greedy
+from rtc_agent.model.spec import ModelSpec
+from rtc_agent.model.temporal import Prefill
+from rtc_agent.model.weights import LmWeights
+
+_ENCODED_AT_ONCE = 8
+"""Frames of a voice's clip a piece of opening work encodes."""
+
+
+class TextStream(Protocol):
+    """A session's text ids to text: `rtc_agent.model.detokenizer.Detokenizer`."""
+
+    def push(self, id: int, /) -> str:
+        """The text that became showable with this id."""
+        ...
+
+
+class VoiceSource(Protocol):
+    """The voices a session may open with: `rtc_agent.model.voices.VoiceLibrary`."""
+
+    @property
+    def names(self) -> tuple[str, ...]: ...
+
+    @property
+    def default(self) -> str | None:
+        """The voice of a session that names none; None: such a session has no voice prompt."""
+        ...
+
+    def load(self, name: str) -> Voice:
+        """The voice's prompt; `name` is one of `names`."""
+        ...
+
+
+class NoVoices:
+    """The voices of a model that has none."""
+
+    names: tuple[str, ...] = ()
+    default: str | None = None
+
+    def load(self, name: str) -> Voice:
+        raise UnknownVoice(f"There is no voice {name!r}; this agent has none to choose from.")
+
+
+@dataclass(frozen=True, slots=True)
+class LockstepParts:
+    """What a lock-step stepper is made of besides its sizes."""
+
+    spec: ModelSpec
+    lm: LmWeights
+    mimi: MimiWeights
+    text_encoder: TextEncoder | None
+    """Persona to ids; None if the model takes no persona."""
+    text_stream: Callable[[], TextStream]
+    """A new text stream for a session."""
+    voices: VoiceSource
+    agent: str
+    description: str
+
+
+@dataclass(slots=True)
+class _Slot:
+    """A slot's session, once it is ready to be stepped."""
+
+    text: TextStream
+    greedy: bool
+    failed: str | None = None
+
+
+class LockstepStepper:
+    """`FrameStepper` over a lock-step model.
+
+    The batch is cut into banks of fixed size that are computed one after another, and only those in
+    which someone is live. A bank's shapes never change, so neither do a session's bits.
+
+    Args:
+        slots: sessions held at once.
+        bank_rows: rows a bank, a divisor of `slots`; None lets the device decide: all of them
+            where weights are read once for a whole batch (a GPU), one on a CPU.
+        prefill_chunk: positions of a prompt that one piece of opening work runs.
+        prefix_bytes: how much of kept prompts to hold.
+        random_seed: chooses a seed for a session that names none.
+    """
+
+    def __init__(
+        self,
+        parts: LockstepParts,
+        slots: int,
+        *,
+        bank_rows: int | None = None,
+        prefill_chunk: int | None = None,
+        prefix_bytes: int = 2 * 2**30,
+        random_seed: Callable[[], int] = lambda: secrets.randbits(64),
+    ) -> None:
+        self._parts = parts
+        self._device = parts.lm.device
+        on_cpu = self._device.type == "cpu"
+        rows = bank_rows or (1 if on_cpu else slots)
+        if slots < 1 or slots % rows:
+            raise ValueError(f"{slots} slots cannot be cut into banks of {rows}")
+        self._bank_rows = rows
+        self._chunk = prefill_chunk or (16 if on_cpu else 64)
+        self._random_seed = random_seed
+        self._persona_max_ids = max(64, parts.spec.lm.window // 3)
+        self.prefixes = PrefixCache(prefix_bytes)
+        with torch.inference_mode():
+            self.banks = [
+                FrameModel(parts.spec, parts.lm, parts.mimi, rows) for _ in range(slots // rows)
+            ]
+            self._clip_encoder = MimiEncoder(parts.spec.mimi, parts.mimi, 1)
+        self._sessions: dict[int, _Slot] = {}
+        takes_prompts = parts.spec.family.takes_prompts
+        self._takes_persona = takes_prompts and parts.text_encoder is not None
+        self._info = StepperInfo(
+            agent=parts.agent,
+            description=parts.description,
+            voices=parts.voices.names if takes_prompts else (),
+            default_voice=parts.voices.default if takes_prompts else None,
+            takes_persona=self._takes_persona,
+            persona_max_chars=MAX_CHARS if self._takes_persona else 0,
+            latency_frames=1,
+        )
+        self._slots = slots
+
+    @property
+    def slots(self) -> int:
+        return self._slots
+
+    @property
+    def info(self) -> StepperInfo:
+        return self._info
+
+    def check(self, spec: SessionSpec) -> None:
+        """As `FrameStepper.check`; also refuses sampling settings that no draw can follow."""
+        check_sampling(spec.sampling)
+        self._prompt_key(spec)
+
+    def open(self, slot: int, spec: SessionSpec) -> Iterator[None]:
+        """As `FrameStepper.open`: the prompt in chunks, or nothing but a copy if it is kept."""
+        if not 0 <= slot < self._slots or slot in self._sessions:
+            raise ValueError(f"slot {slot} is not a free one")
+        self.check(spec)
+        return self._open(slot, spec)
+
+    def _open(self, slot: int, spec: SessionSpec) -> Iterator[None]:
+        voice, persona = self._prompt_key(spec)
+        opening = None
+        if voice is not None or persona:
+            opening = self.prefixes.get((voice, persona))
+            if opening is None:
+                opening = yield from self._run_prompt(voice, persona)
+                self.prefixes.put((voice, persona), opening)
+        seed = spec.sampling.seed
+        bank, row = self._place(slot)
+        with torch.inference_mode():
+            bank.open(row, spec.sampling, self._random_seed() if seed is None else seed, opening)
+        yield
+        self._sessions[slot] = _Slot(self._parts.text_stream(), is_greedy(spec.sampling))
+
+    def step(self, pcm: Pcm, live: Mask) -> StepResult:
+        """As `FrameStepper.step`."""
+        for slot in np.flatnonzero(live).tolist():
+            if slot not in self._sessions:
+                raise ValueError(f"slot {slot} is stepped but not open")
+        said = np.zeros((self._slots, FRAME_SAMPLES), dtype=np.float32)
+        text: dict[int, str] = {}
+        failed: dict[int, str] = {}
+        for index, bank in enumerate(self.banks):
+            slots = range(index * self._bank_rows, (index + 1) * self._bank_rows)
+            running = [s for s in slots if live[s] and self._sessions[s].failed is None]
+            if running:
+                self._step_bank(bank, slots, running, pcm, said, text)
+            for slot in slots:
+                if live[slot] and (reason := self._sessions[slot].failed) is not None:
+                    failed[slot] = reason
+        return StepResult(said, text, failed)
+
+    def close(self, slot: int) -> None:
+        """As `FrameStepper.close`."""
+        self._sessions.pop(slot, None)
+
+    def shutdown(self) -> None:
+        """As `FrameStepper.shutdown`."""
+        self._sessions.clear()
+        self.prefixes.clear()
+        self.banks.clear()
+
+    def _place(self, slot: int) -> tuple[FrameModel, int]:
+        return self.banks[slot // self._bank_rows], slot % self._bank_rows
+
+    def _step_bank(
+        self,
+        bank: FrameModel,
+        slots: range,
+        running: Sequence[int],
+        pcm: Pcm,
+        said: Pcm,
+        text: dict[int, str],
+    ) -> None:
+        rows = slice(slots.start, slots.stop)
+        mask = np.zeros(len(slots), dtype=np.bool_)
+        mask[[s - slots.start for s in running]] = True
+        greedy = all(self._sessions[s].greedy for s in running)
+        with torch.inference_mode():
+            heard = torch.from_numpy(np.ascontiguousarray(pcm[rows])).to(self._device)
+            frame = bank.run(heard, torch.from_numpy(mask).to(self._device), greedy=greedy)
+            out = frame.pcm.cpu().numpy()
+            ids, healthy = frame.text.tolist(), frame.healthy.tolist()
+        for slot in running:
+            row = slot - slots.start
+            session = self._sessions[slot]
+            if not healthy[row]:
+                session.failed = "the model's numbers for this call are no longer finite"
+                continue
+            said[slot] = out[row]
+            shown = session.text.push(ids[row])
+            if shown:
+                text[slot] = shown
+
+    def _prompt_key(self, spec: SessionSpec) -> tuple[str | None, tuple[int, ...]]:
+        voices, name = self._info.voices, spec.voice
+        if name is not None and name not in voices:
+            there = f"there are {', '.join(voices)}" if voices else "this agent has none"
+            raise UnknownVoice(f"There is no voice {name!r}; {there}.")
+        voice = name if name is not None else self._info.default_voice
+        encoder = self._parts.text_encoder
+        if not self._takes_persona or encoder is None:
+            if clean_persona(spec.persona) is not None:
+                raise InvalidPersona(f"The agent {self._info.agent!r} takes no persona.")
+            return voice, ()
+        return voice, tuple(persona_ids(encoder, spec.persona, self._persona_max_ids))
+
+    def _run_prompt(
+        self, name: str | None, persona: tuple[int, ...]
+    ) -> Generator[None, None, Opening]:
+        voice = None if name is None else self._parts.voices.load(name)
+        if isinstance(voice, VoiceClip):
+            voice = yield from self._encode_clip(voice)
+        plan = plan_prompt(self._parts.spec, voice, persona)
+        transformer = self.banks[0].lm.temporal
+        with torch.inference_mode():
+            inputs = transformer.embed(plan.columns.to(self._device))
+            if plan.embeddings is not None:
+                given = plan.embeddings.to(inputs)
+                inputs = torch.cat((given, inputs))
+            prefill = Prefill(transformer)
+        for chunk in inputs.split(self._chunk):
+            with torch.inference_mode():
+                prefill.run(chunk)
+            yield
+        with torch.inference_mode():
+            return Opening(prefill.finish(), plan.pending)
+
+    def _encode_clip(self, clip: VoiceClip) -> Generator[None, None, VoiceCodes]:
+        encoder = self._clip_encoder
+        live = torch.ones(1, dtype=torch.bool, device=self._device)
+        codes: list[Tensor] = []
+        with torch.inference_mode():
+            encoder.state.reset(0)
+        for start in range(0, len(clip.frames), _ENCODED_AT_ONCE):
+            with torch.inference_mode():
+                for frame in clip.frames[start : start + _ENCODED_AT_ONCE].to(self._device):
+                    codes.append(encoder.encode(frame[None], live)[0])
+            yield
+        return VoiceCodes(torch.cat(codes).cpu())
