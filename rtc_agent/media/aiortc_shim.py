@@ -1,0 +1,290 @@
+"""Every touch of aiortc's and aioice's inside. Nothing else in this project uses a private name.
+
+Written against aiortc 1.16 and aioice 0.13. `check()` names each private thing that has moved;
+tests fail on it. At run time a touch that no longer fits is left out with one warning, and the call
+goes on with the libraries' own behaviour.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+import types
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
+
+import aioice.ice
+from aiortc import (
+    RTCConfiguration,
+    RTCIceServer,
+    RTCPeerConnection,
+    RTCRtpReceiver,
+)
+from aiortc import codecs as aiortc_codecs
+from aiortc.rtcconfiguration import RTCIceTransportPolicy
+from aiortc.rtcdtlstransport import RTCCertificate, RTCDtlsTransport
+from aiortc.rtcicetransport import RTCIceTransport
+from aiortc.rtcrtpparameters import RTCRtpCodecParameters
+from aiortc.rtcsctptransport import RTCSctpTransport
+
+from rtc_agent.media.ice import IceSettings
+
+logger = logging.getLogger(__name__)
+
+TELEPHONE_EVENT = "telephone-event"
+_JITTER_BUFFER = "_RTCRtpReceiver__jitter_buffer"
+_ICE_TRANSPORTS = "_RTCPeerConnection__iceTransports"
+_DTLS_CIPHERS = (
+    b"ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-ECDSA-CHACHA20-POLY1305:"
+    b"ECDHE-ECDSA-AES256-GCM-SHA384:ECDHE-ECDSA-AES128-SHA:ECDHE-ECDSA-AES256-SHA:"
+    b"ECDHE-RSA-AES128-GCM-SHA256:ECDHE-RSA-CHACHA20-POLY1305:"
+    b"ECDHE-RSA-AES256-GCM-SHA384:ECDHE-RSA-AES128-SHA:ECDHE-RSA-AES256-SHA"
+)
+
+
+class RtpPacket(Protocol):
+    """The part of aiortc's RtpPacket that is used here."""
+
+    payload_type: int
+    sequence_number: int
+    timestamp: int
+    ssrc: int
+    marker: int
+    payload: bytes
+
+
+def check() -> list[str]:
+    """What moved in the installed aiortc and aioice; empty if every touch still fits."""
+    needed: list[tuple[object, str]] = [
+        (RTCCertificate, "_create_ssl_context"),
+        (RTCSctpTransport, "_data_channel_flush"),
+        (RTCSctpTransport, "_data_channel_receive"),
+        (RTCRtpReceiver, "_handle_rtp_packet"),
+        (RTCIceTransport, "iceGatherer"),
+        (RTCDtlsTransport, "_recv_next"),
+        (aioice.ice.Connection, "get_component_candidates"),
+        (aioice.ice.Connection, "request_received"),
+        (aiortc_codecs, "CODECS"),
+    ]
+    moved = [f"{getattr(o, '__name__', o)}.{name}" for o, name in needed if not hasattr(o, name)]
+    uses: list[tuple[Callable[..., Any], str]] = [
+        (RTCRtpReceiver.__init__, _JITTER_BUFFER),
+        (RTCRtpReceiver._handle_rtp_packet, _JITTER_BUFFER),
+        (RTCPeerConnection.__init__, _ICE_TRANSPORTS),
+        (RTCIceTransport.__init__, "_recv"),
+        (RTCDtlsTransport._recv_next, "_recv"),
+        (aioice.ice.Connection.gather_candidates, "get_component_candidates"),
+        (aioice.ice.StunProtocol.datagram_received, "request_received"),
+    ]
+    moved += [f"{f.__qualname__}'s use of {name}" for f, name in uses if not _mentions(f, name)]
+    return moved
+
+
+def _mentions(function: Callable[..., Any], name: str) -> bool:
+    """Whether a function's code, or that of a function inside it, uses an attribute."""
+    codes = [function.__code__]
+    while codes:
+        code = codes.pop()
+        if name in code.co_names:
+            return True
+        codes += [const for const in code.co_consts if isinstance(const, types.CodeType)]
+    return False
+
+
+@functools.cache
+def prepare() -> None:
+    """Process-wide touches. Idempotent; every peer connection made here calls it."""
+    for name in check():
+        logger.warning(
+            "aiortc's %s has moved: this build of rtc-agent does not know this version of aiortc "
+            "and leaves that part as it comes",
+            name,
+        )
+    _widen_dtls_ciphers()
+    _quiet_data_channel_flush()
+    _register_telephone_event()
+
+
+def _widen_dtls_ciphers() -> None:
+    """Accept peers with an RSA certificate.
+
+    aiortc offers ECDHE-ECDSA suites alone, so that GStreamer before 1.24 finds no shared cipher.
+    Can go once aiortc offers ECDHE-RSA suites itself.
+    """
+    original = getattr(RTCCertificate, "_create_ssl_context", None)
+    if original is None:
+        return
+
+    @functools.wraps(original)
+    def create_ssl_context(self: RTCCertificate, *args: Any, **kwargs: Any) -> Any:
+        context = original(self, *args, **kwargs)
+        context.set_cipher_list(_DTLS_CIPHERS)
+        return context
+
+    RTCCertificate._create_ssl_context = create_ssl_context  # type: ignore[method-assign]
+
+
+def _quiet_data_channel_flush() -> None:
+    """A message sent while the peer vanishes must not become an unretrieved task exception.
+
+    aiortc flushes in a task that nobody awaits. Can go once that task handles ConnectionError.
+    """
+    original = getattr(RTCSctpTransport, "_data_channel_flush", None)
+    if original is None:
+        return
+
+    @functools.wraps(original)
+    async def flush(self: RTCSctpTransport) -> None:
+        try:
+            await original(self)
+        except ConnectionError as error:
+            logger.debug("data channel message not sent: %s", error)
+
+    RTCSctpTransport._data_channel_flush = flush  # type: ignore[method-assign]
+
+
+def _register_telephone_event() -> None:
+    """Negotiate RFC 4733 digits, whose packets aiortc's router would drop as an unknown type.
+
+    They reach `tap_audio` with the audio, in its sequence numbers. Can go once aiortc knows
+    telephone-event.
+    """
+    audio = getattr(aiortc_codecs, "CODECS", {}).get("audio")
+    if audio is None or any(c.name == TELEPHONE_EVENT for c in audio):
+        return
+    audio.append(
+        RTCRtpCodecParameters(
+            mimeType=f"audio/{TELEPHONE_EVENT}",
+            clockRate=8_000,
+            channels=1,
+            payloadType=101,
+            parameters={"0-16": None},
+        )
+    )
+
+
+def new_peer_connection(ice: IceSettings) -> RTCPeerConnection:
+    """A peer connection that asks only the servers named.
+
+    Without a configuration aiortc asks a public STUN server, at 5 s a call where it cannot be
+    reached; an empty list must be given to prevent it.
+    """
+    prepare()
+    servers = [RTCIceServer(list(s.urls), s.username, s.credential) for s in ice.servers]
+    policy = RTCIceTransportPolicy.RELAY if ice.relay_only else RTCIceTransportPolicy.ALL
+    return RTCPeerConnection(RTCConfiguration(iceServers=servers, iceTransportPolicy=policy))
+
+
+def ice_transports(pc: RTCPeerConnection) -> list[RTCIceTransport]:
+    """The transports of a connection; more than one until BUNDLE is agreed on."""
+    return list(getattr(pc, _ICE_TRANSPORTS, ()))
+
+
+def restrict_hosts(pc: RTCPeerConnection, hosts: tuple[str, ...]) -> None:
+    """Gather host candidates on these addresses alone, loopback allowed.
+
+    Call when the transports exist and before `setLocalDescription`. aioice takes every interface
+    but loopback and has no setting for it; can go once it has one.
+    """
+    if not hosts:
+        return
+    for transport in ice_transports(pc):
+        connection: Any = getattr(transport.iceGatherer, "_connection", None)
+        original = getattr(connection, "get_component_candidates", None)
+        if original is None:
+            logger.warning("candidates cannot be limited to %s with this aioice", ", ".join(hosts))
+            return
+
+        async def gather(
+            component: int,
+            addresses: list[str],
+            timeout: int = 5,
+            *,
+            original: Callable[..., Awaitable[Any]] = original,
+        ) -> Any:
+            return await original(component=component, addresses=list(hosts), timeout=timeout)
+
+        # With relaying alone aioice passes no address, and none may be added.
+        if getattr(connection, "_transport_policy", None) is not aioice.ice.TransportPolicy.RELAY:
+            connection.get_component_candidates = gather
+
+
+def local_addresses() -> set[str]:
+    """This machine's own addresses, loopback included."""
+    return {*aioice.ice.get_host_addresses(True, True), "127.0.0.1", "::1"}
+
+
+class _Tap:
+    """Stands where the receiver's jitter buffer was; hands packets on and never fills a frame."""
+
+    def __init__(self, on_packet: Callable[[RtpPacket], None]) -> None:
+        self._on_packet = on_packet
+
+    def add(self, packet: RtpPacket) -> tuple[bool, None]:
+        try:
+            self._on_packet(packet)
+        except Exception:
+            # An exception here would end aiortc's receive loop, and with it the call.
+            logger.exception("an audio packet could not be taken in")
+        return False, None
+
+
+def tap_audio(receiver: RTCRtpReceiver, on_packet: Callable[[RtpPacket], None]) -> bool:
+    """Take a receiver's packets before its jitter buffer; it decodes nothing from then on.
+
+    aiortc's buffer holds 80 ms always and 280 ms after one lost packet, conceals nothing, and one
+    empty payload ends its decoder. Can go once aiortc hands out encoded packets or takes a buffer.
+
+    Returns:
+        False if this aiortc has no such place; the receiver then works as it comes.
+    """
+    if not hasattr(receiver, _JITTER_BUFFER):
+        logger.warning("this aiortc has no jitter buffer to replace: its own delay and gaps remain")
+        return False
+    setattr(receiver, _JITTER_BUFFER, _Tap(on_packet))
+    return True
+
+
+def watch_arrivals(pc: RTCPeerConnection, on_arrival: Callable[[], None]) -> None:
+    """Call back for anything that comes from the peer: media, RTCP, data and its STUN checks.
+
+    aiortc notices a vanished peer after some 30 s and shows no time of last arrival. Can go once
+    its statistics carry one. Call after negotiation, when the final transports are known.
+    """
+    for transport in ice_transports(pc):
+        receive = getattr(transport, "_recv", None)
+        connection: Any = getattr(transport.iceGatherer, "_connection", None)
+        request = getattr(connection, "request_received", None)
+        if receive is None or request is None:
+            logger.warning("arrivals cannot be watched with this aiortc")
+            return
+
+        async def recv(receive: Callable[[], Awaitable[bytes]] = receive) -> bytes:
+            data = await receive()
+            on_arrival()
+            return data
+
+        def request_received(*args: Any, request: Callable[..., None] = request) -> None:
+            on_arrival()
+            request(*args)
+
+        transport._recv = recv
+        connection.request_received = request_received
+
+
+async def close(pc: RTCPeerConnection, timeout_s: float) -> bool:
+    """Close within a bound; a connection that hangs (a TURN server gone, say) is left behind.
+
+    Returns:
+        Whether it closed in time.
+    """
+    task = asyncio.ensure_future(pc.close())
+    done, _ = await asyncio.wait({task}, timeout=timeout_s)
+    if not done:
+        task.cancel()
+        logger.warning("a peer connection did not close within %.0f s", timeout_s)
+        return False
+    if error := task.exception():
+        logger.debug("closing a peer connection: %r", error)
+    return True

@@ -1,0 +1,27 @@
+"""Where a peer connection may look for a network path."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class IceServer:
+    """A STUN or TURN server."""
+
+    urls: tuple[str, ...]
+    username: str | None = None
+    credential: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class IceSettings:
+    """How candidates are gathered. Nothing outside this machine is asked unless named here."""
+
+    hosts: tuple[str, ...] = ()
+    """The only local addresses offered, loopback allowed; empty is every interface but loopback."""
+    servers: tuple[IceServer, ...] = ()
+    relay_only: bool = False
+    """Offer relayed candidates alone; needs a TURN server."""
+    public_ip: str | None = None
+    """The address announced in place of local IPv4 ones, behind one-to-one NAT."""

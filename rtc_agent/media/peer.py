@@ -1,0 +1,306 @@
+"""One caller's WebRTC connection as a call's `Transport`."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Final
+
+from aiortc import (
+    RTCDataChannel,
+    RTCPeerConnection,
+    RTCRtpTransceiver,
+    RTCSessionDescription,
+)
+from aiortc.sdp import candidate_from_sdp
+
+from rtc_agent.call.transport import TransportEvents, TransportStats
+from rtc_agent.clock import Clock, MonotonicClock
+from rtc_agent.engine.stepper import Pcm
+from rtc_agent.errors import InvalidOffer, InvalidRequest, UnsupportedOffer
+from rtc_agent.media import aiortc_shim as shim
+from rtc_agent.media.aligner import FrameAligner
+from rtc_agent.media.audio_receiver import AudioReceiver
+from rtc_agent.media.codecs import CODECS, CodecInfo
+from rtc_agent.media.ice import IceSettings
+from rtc_agent.media.opus import DEFAULT_BITRATE
+from rtc_agent.media.playout import PlayoutTrack
+from rtc_agent.protocol import sdp
+
+logger = logging.getLogger(__name__)
+
+CLOSE_TIMEOUT_S = 3.0
+MAX_MESSAGE_BYTES = 64 * 1024
+MAX_BUFFERED_BYTES = 256 * 1024
+"""A channel with more than this unsent takes no further message."""
+MAX_CHANNELS = 16
+MAX_CANDIDATES = 64
+"""Trickled candidates beyond this are ignored: each costs connectivity checks."""
+OPUS_PARAMETERS: Final = {
+    "minptime": "10",
+    "useinbandfec": "1",
+    "stereo": "0",
+    "maxaveragebitrate": str(DEFAULT_BITRATE),
+}
+
+
+class WebRtcPeer:
+    """An answered offer. Made by `answer`; implements `rtc_agent.call.transport.Transport`."""
+
+    def __init__(self, pc: RTCPeerConnection, events: TransportEvents, clock: Clock) -> None:
+        self._pc = pc
+        self._events = events
+        self._clock = clock
+        self._source = FrameAligner(clock)
+        self._receiver: AudioReceiver | None = None
+        self._track: PlayoutTrack | None = None
+        self._offer: sdp.Offer | None = None
+        self._channels: dict[str, RTCDataChannel] = {}
+        self._candidates = 0
+        self._heard_s = clock.now()
+        self._connected = False
+        self._closing: asyncio.Task[bool] | None = None
+        self.codec: CodecInfo | None = None
+        """What the agent is sent in, once answered."""
+
+    @classmethod
+    async def answer(
+        cls,
+        offer_sdp: str,
+        *,
+        events: TransportEvents,
+        ice: IceSettings | None = None,
+        clock: Clock | None = None,
+    ) -> tuple[WebRtcPeer, str]:
+        """Answer an offer.
+
+        No event is delivered before this has returned.
+
+        Returns:
+            The peer, connecting, and the answer's text.
+
+        Raises:
+            InvalidOffer: it cannot be understood.
+            UnsupportedOffer: it has no audio that can be talked over; the message says why.
+        """
+        offer = sdp.read_offer(offer_sdp)
+        pc = shim.new_peer_connection(ice or IceSettings())
+        peer = cls(pc, events, clock or MonotonicClock())
+        try:
+            answer = await peer._negotiate(offer, ice or IceSettings())
+        except BaseException as error:
+            await peer.aclose()
+            if isinstance(error, Exception) and not isinstance(error, UnsupportedOffer):
+                logger.info("an offer could not be answered: %r", error)
+                raise InvalidOffer(_why(error)) from error
+            raise
+        return peer, answer
+
+    # -- Transport ------------------------------------------------------------------------------
+
+    @property
+    def source(self) -> FrameAligner:
+        return self._source
+
+    @property
+    def connected(self) -> bool:
+        """Media has been able to flow, and the connection is not closed."""
+        return self._connected and self._closing is None
+
+    def play(self, pcm: Pcm) -> None:
+        if self._track is not None:
+            self._track.play(pcm)
+
+    def flush(self) -> None:
+        if self._track is not None:
+            self._track.flush()
+
+    def send(self, label: str, message: str) -> bool:
+        channel = self._channels.get(label)
+        if channel is None or channel.readyState != "open" or self._closing is not None:
+            return False
+        if channel.bufferedAmount + len(message) > MAX_BUFFERED_BYTES:
+            return False
+        try:
+            channel.send(message)
+        except ValueError as error:
+            logger.warning("a message for channel %r was not sent: %s", label, error)
+            return False
+        return True
+
+    def silent_s(self) -> float:
+        return self._clock.now() - self._heard_s
+
+    def stats(self) -> TransportStats:
+        if self._receiver is None or self._track is None:
+            return TransportStats()
+        receive, playout = self._receiver.stats(), self._track.buffer
+        return TransportStats(
+            packets_received=receive.packets_received,
+            packets_lost=receive.packets_lost,
+            concealed_ms=receive.concealed_ms,
+            dropped_ms=receive.dropped_ms,
+            packets_sent=self._track.packets_sent,
+            underruns=playout.underruns,
+            jitter_ms=receive.jitter_ms,
+            receive_buffer_ms=receive.buffer_ms,
+            playout_buffer_ms=playout.queued / 24,
+        )
+
+    async def aclose(self) -> None:
+        if self._closing is None:
+            if self._track is not None:
+                self._track.stop()
+            self._closing = asyncio.ensure_future(shim.close(self._pc, CLOSE_TIMEOUT_S))
+        await asyncio.shield(self._closing)
+
+    # -- beyond Transport -----------------------------------------------------------------------
+
+    async def add_candidate(
+        self,
+        candidate: str | None,
+        sdp_mid: str | None = None,
+        sdp_mline_index: int | None = None,
+    ) -> None:
+        """Take a trickled candidate in any form that clients send; end-of-candidates included.
+
+        A candidate of no use here (TCP, a name that does not resolve) is ignored.
+
+        Raises:
+            InvalidRequest: it cannot be read as a candidate.
+        """
+        text = sdp.candidate_text(candidate)
+        if self._closing is not None or self._offer is None:
+            return
+        if text is None:
+            await self._pc.addIceCandidate(None)
+            return
+        try:
+            parsed = candidate_from_sdp(text)
+        except (ValueError, AssertionError, IndexError) as error:
+            raise InvalidRequest(f"The ICE candidate {text[:120]!r} cannot be read.") from error
+        if parsed.protocol.lower() != "udp" or parsed.component != 1:
+            return
+        self._candidates += 1
+        if self._candidates > MAX_CANDIDATES:
+            return
+        parsed.sdpMid = self._section_of(sdp_mid, sdp_mline_index)
+        # Resolving a `.local` name takes seconds; the caller of this waits for none of it.
+        task = asyncio.ensure_future(self._pc.addIceCandidate(parsed))
+        task.add_done_callback(_log_candidate_failure)
+
+    # -- inside ---------------------------------------------------------------------------------
+
+    async def _negotiate(self, offer: sdp.Offer, ice: IceSettings) -> str:
+        self._offer = offer
+        pc = self._pc
+        pc.on("connectionstatechange", self._on_connection_state)
+        pc.on("datachannel", self._on_data_channel)
+        # A transceiver made before the remote description answers sendrecv, one made by it
+        # recvonly; the track itself follows when the codec is known.
+        transceiver = pc.addTransceiver("audio", "sendrecv")
+        await pc.setRemoteDescription(RTCSessionDescription(offer.reduced, "offer"))
+        shim.restrict_hosts(pc, ice.hosts)
+        answer = await pc.createAnswer()
+        audio = next(s for s in sdp.Description.parse(answer.sdp).sections if s.kind == "audio")
+        self._open_media(transceiver, audio)
+        await pc.setLocalDescription(answer)
+        shim.watch_arrivals(pc, self._on_arrival)
+        text = sdp.complete_answer(offer, pc.localDescription.sdp)
+        text = sdp.tune_answer(text, OPUS_PARAMETERS)
+        if ice.public_ip is not None:
+            text = sdp.rewrite_host_candidates(text, shim.local_addresses(), ice.public_ip)
+        return text
+
+    def _open_media(self, transceiver: RTCRtpTransceiver, audio: sdp.Section) -> None:
+        """Set up both directions for the codecs of the answer, the first of which is sent."""
+        agreed: dict[int, CodecInfo] = {}
+        for payload_type, name in audio.codec_names().items():
+            codec = CODECS.get(name.split("/")[0].lower())
+            if codec is not None:
+                agreed[payload_type] = codec
+        if not agreed:
+            raise UnsupportedOffer("No common audio codec remained after negotiation.")
+        payload_type, self.codec = next(iter(agreed.items()))
+        assert self._offer is not None
+        asked = self._offer.audio.parameters(payload_type).get("maxaveragebitrate", "")
+        bitrate = min(int(asked), DEFAULT_BITRATE) if asked.isdigit() else None
+        self._track = PlayoutTrack(self.codec, self._clock, bitrate=bitrate)
+        transceiver.sender.replaceTrack(self._track)
+        receiver = AudioReceiver(agreed)
+        if shim.tap_audio(transceiver.receiver, self._on_packet):
+            self._receiver = self._source.receiver = receiver
+
+    def _on_packet(self, packet: shim.RtpPacket) -> None:
+        if self._receiver is not None:
+            self._receiver.push(packet, self._clock.now())
+
+    def _on_arrival(self) -> None:
+        self._heard_s = self._clock.now()
+
+    def _on_connection_state(self) -> None:
+        if self._closing is not None:
+            return
+        state = self._pc.connectionState
+        if state == "connected" and not self._connected:
+            self._connected = True
+            self._heard_s = self._clock.now()
+            self._events.on_connected()
+        elif state in ("closed", "failed"):
+            reason = "peer_closed" if state == "closed" else "connection_failed"
+            self._closing = asyncio.ensure_future(shim.close(self._pc, CLOSE_TIMEOUT_S))
+            self._events.on_closed(reason)
+
+    def _on_data_channel(self, channel: RTCDataChannel) -> None:
+        if len(self._channels) >= MAX_CHANNELS:
+            channel.close()
+            return
+        label = channel.label
+        self._channels[label] = channel
+
+        def on_message(message: str | bytes) -> None:
+            self._on_message(label, message)
+
+        channel.on("message", on_message)
+        if channel.readyState == "open":
+            # A channel made by the peer is announced open, and its `open` event never fires.
+            self._events.on_channel(label)
+        else:
+            channel.on("open", lambda: self._events.on_channel(label))
+
+    def _on_message(self, label: str, message: str | bytes) -> None:
+        if self._closing is not None:
+            return
+        size = len(message) if isinstance(message, bytes) else len(message.encode())
+        if size > MAX_MESSAGE_BYTES:
+            logger.info("a message of %d bytes on channel %r was dropped", size, label)
+            return
+        if isinstance(message, bytes):
+            try:
+                message = message.decode()
+            except UnicodeDecodeError:
+                logger.debug("a binary message on channel %r was dropped", label)
+                return
+        self._events.on_message(label, message)
+
+    def _section_of(self, mid: str | None, index: int | None) -> str | None:
+        """The mid of the negotiated section whose transport a candidate belongs to."""
+        assert self._offer is not None
+        offer = self._offer
+        if offer.bundled or offer.data is None:
+            return offer.audio.mid
+        if mid is None and index is not None and 0 <= index < len(offer.original.sections):
+            mid = offer.original.sections[index].mid
+        return offer.data.mid if mid == offer.data.mid else offer.audio.mid
+
+
+def _log_candidate_failure(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and (error := task.exception()):
+        logger.debug("an ICE candidate was not used: %r", error)
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, InvalidOffer):
+        return error.message
+    text = str(error).strip()
+    return "The offer cannot be answered" + (f": {text}." if text else ".")

@@ -1,0 +1,104 @@
+"""The track that aiortc sends: ready packets, one each 20 ms of the monotonic clock."""
+
+from __future__ import annotations
+
+import logging
+from fractions import Fraction
+
+import av
+from aiortc.mediastreams import MediaStreamError, MediaStreamTrack
+
+from rtc_agent.clock import Clock
+from rtc_agent.engine.stepper import Pcm
+from rtc_agent.media.codecs import (
+    PACKET_S,
+    PACKET_SAMPLES,
+    AudioEncoder,
+    CodecInfo,
+    encoder_for,
+    silence,
+)
+from rtc_agent.media.playout_buffer import PlayoutBuffer
+
+logger = logging.getLogger(__name__)
+
+CATCH_UP_S = 0.040
+"""A sender that is late by no more than this sends at once what it owes; later, it skips slots."""
+_MAX_SHIFT_S = 0.015
+
+
+class PlayoutTrack(MediaStreamTrack):
+    """Encodes what is queued, or silence, in slots of 20 ms that never depend on the producer.
+
+    Timestamps count slots, and slots follow the clock: a producer that stalls leaves silence, and
+    a process that stalls leaves a step of whole packets in the timestamps; neither leaves a burst.
+    aiortc passes encoded packets through and has no pacer of its own.
+    """
+
+    kind = "audio"
+
+    def __init__(
+        self, codec: CodecInfo, clock: Clock, *, bitrate: int | None = None, cushion_s: float = 0.02
+    ) -> None:
+        super().__init__()
+        self._clock = clock
+        self._codec = codec
+        self._bitrate = bitrate
+        self._encoder: AudioEncoder = encoder_for(codec, bitrate=bitrate)
+        self.buffer = PlayoutBuffer(cushion_s)
+        self._next_s: float | None = None
+        self._slot = 0
+        self._shift_s = 0.0
+        self._aligned_to: float | None = None
+        self.packets_sent = 0
+        self.failed_packets = 0
+        """Packets of silence sent because encoding one of speech failed."""
+
+    def play(self, pcm: Pcm) -> None:
+        """Queue agent audio; see `PlayoutBuffer.push`."""
+        self.buffer.push(pcm, self._clock.now())
+
+    def flush(self) -> None:
+        """Forget queued audio: the packet after the next is silent at the latest."""
+        self.buffer.clear()
+
+    def expect_loss(self, percent: int) -> None:
+        """Tell the encoder how much of what it sends is lost."""
+        self._encoder.expect_loss(percent)
+
+    async def recv(self) -> av.Packet:
+        """The next packet, when its time has come. Raises MediaStreamError once stopped, and
+        nothing else: aiortc's sender ends for good at the first exception."""
+        if self.readyState != "live":
+            raise MediaStreamError
+        slot_s = self._next_slot()
+        await self._clock.sleep_until(slot_s)
+        if self.readyState != "live":
+            raise MediaStreamError
+        late = self._clock.now() - slot_s
+        if late > CATCH_UP_S:
+            missed = int(late / PACKET_S)
+            self._slot += missed
+            slot_s += missed * PACKET_S
+        self._next_s = slot_s + PACKET_S
+        packet = av.Packet(self._encode(slot_s))
+        packet.pts = self._slot * self._codec.timestamp_step
+        packet.time_base = Fraction(1, self._codec.clock_rate)
+        self._slot += 1
+        self.packets_sent += 1
+        return packet
+
+    def _next_slot(self) -> float:
+        if self._next_s is None:
+            return self._clock.now()
+        return self._next_s
+
+    def _encode(self, slot_s: float) -> bytes:
+        try:
+            return self._encoder.encode(self.buffer.pop(slot_s))
+        except Exception:
+            self.failed_packets += 1
+            if self.failed_packets == 1:
+                logger.exception("agent audio could not be encoded; silence is sent in its place")
+            self._encoder = encoder_for(self._codec, bitrate=self._bitrate)
+            return self._encoder.encode(silence(PACKET_SAMPLES))
