@@ -1,0 +1,76 @@
+/** The server's HTTP side: what it is, and the offer that opens a call. */
+
+import { CallProblem } from "./problems.js";
+
+const REQUEST_TIMEOUT_MS = 10_000;
+
+/** Paths are relative to the page, so that the whole may sit under a prefix behind a proxy. */
+const url = (path) => new URL(path, document.baseURI);
+
+async function request(path, options = {}) {
+  let response;
+  try {
+    response = await fetch(url(path), {
+      cache: "no-store",
+      signal: AbortSignal.timeout(REQUEST_TIMEOUT_MS),
+      ...options,
+    });
+  } catch (error) {
+    throw new CallProblem("unreachable", { detail: error.message });
+  }
+  if (!response.ok) throw await refusal(response);
+  try {
+    return await response.json();
+  } catch {
+    throw new CallProblem("not_our_server", { status: response.status });
+  }
+}
+
+/** Only what the server itself says is taken for its reason: a proxy's 503 is not "server full". */
+async function refusal(response) {
+  const body = await response.json().catch(() => null);
+  const error = body?.error;
+  if (typeof error?.code !== "string") {
+    return new CallProblem("gateway", { status: response.status });
+  }
+  const seconds = Number.parseInt(response.headers.get("Retry-After") ?? "", 10);
+  return new CallProblem(error.code, {
+    status: response.status,
+    message: error.message,
+    retryAfterS: Number.isFinite(seconds) ? seconds : null,
+  });
+}
+
+const json = (method, body) => ({
+  method,
+  headers: { "Content-Type": "application/json" },
+  body: JSON.stringify(body),
+});
+
+/** Agent, voices, slots, ICE servers, as `/v1/info` gives them. */
+export const fetchInfo = () => request("v1/info");
+
+/**
+ * @param {RTCSessionDescription} description
+ * @param {{voice?: string, persona?: string}} requestData
+ * @returns {Promise<{sdp: string, type: "answer", pc_id: string}>}
+ */
+export const postOffer = (description, requestData) =>
+  request(
+    "api/offer",
+    json("POST", { sdp: description.sdp, type: description.type, pc_id: null, request_data: requestData }),
+  );
+
+/** @param {string} pcId @param {RTCIceCandidateInit[]} candidates */
+export const patchCandidates = (pcId, candidates) =>
+  request(
+    "api/offer",
+    json("PATCH", {
+      pc_id: pcId,
+      candidates: candidates.map((candidate) => ({
+        candidate: candidate.candidate,
+        sdp_mid: candidate.sdpMid,
+        sdp_mline_index: candidate.sdpMLineIndex,
+      })),
+    }),
+  );
