@@ -1,0 +1,86 @@
+"""Voice files: the `.pt` that PersonaPlex's reference saves and loads."""
+
+from __future__ import annotations
+
+import io
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from rtc_agent.errors import CheckpointError
+from rtc_agent.model.prompts import VoiceBundle, VoiceCodes, plan_prompt
+from rtc_agent.model.spec import COLUMN_ROWS, ModelSpec
+
+_CACHE_COLUMNS = 4
+
+Embed = Callable[[Tensor], Tensor]
+"""Token columns [n, 17] to inputs of the temporal transformer [n, dim]."""
+
+
+def load_bundle(content: bytes, label: str, spec: ModelSpec) -> VoiceBundle:
+    """Read a `.pt`: `embeddings` [N, 1, 1, dim] and `cache` [1, 17, 4]. No code in it is run.
+
+    Args:
+        label: what to call it in an error.
+
+    Raises:
+        CheckpointError: not such a file, or for a model of other sizes.
+    """
+    try:
+        saved = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+        embeddings, cache = saved["embeddings"], saved["cache"]
+    except (pickle.UnpicklingError, RuntimeError, EOFError, KeyError, TypeError, ValueError) as e:
+        raise CheckpointError(
+            f"{label} is not a voice file: a dict of `embeddings` and `cache` is expected."
+        ) from e
+    if not (isinstance(embeddings, Tensor) and isinstance(cache, Tensor)):
+        raise CheckpointError(f"{label} is not a voice file: its parts are not tensors.")
+    expected = [1, 1, spec.lm.dim], [1, COLUMN_ROWS, _CACHE_COLUMNS]
+    if list(embeddings.shape[1:]) != expected[0] or list(cache.shape) != expected[1]:
+        raise CheckpointError(
+            f"{label} holds embeddings {list(embeddings.shape)} and cache {list(cache.shape)}; "
+            f"this model takes [frames, 1, 1, {spec.lm.dim}] and {expected[1]}."
+        )
+    tokens = cache[0].to(torch.int64)
+    limits = torch.tensor((spec.lm.text_card, *(spec.lm.card,) * (COLUMN_ROWS - 1)))
+    if not (embeddings.isfinite().all() and ((tokens >= -1) & (tokens <= limits[:, None])).all()):
+        raise CheckpointError(f"{label} holds values that this model does not have.")
+    return VoiceBundle(embeddings[:, 0, 0], tokens)
+
+
+def bundle_from_codes(spec: ModelSpec, codes: Tensor, embed: Embed) -> VoiceBundle:
+    """What the reference saves after prompting with a clip's codes [frames, 8].
+
+    One embedding fewer than the frames: its first call runs no position.
+    """
+    frames = len(codes)
+    columns = plan_prompt(spec, VoiceCodes(codes), ()).columns
+    delays = torch.tensor(spec.lm.delays)
+    cache = torch.zeros((COLUMN_ROWS, _CACHE_COLUMNS), dtype=torch.int64)
+    for position in range(frames + 1):
+        # At position `frames` the last frame has only its delayed rows; the ring's others are old.
+        written = position - delays < frames
+        column = cache[:, position % _CACHE_COLUMNS]
+        column.copy_(torch.where(written, columns[position], column))
+    return VoiceBundle(embed(columns[: frames - 1]), cache)
+
+
+def save_bundle(bundle: VoiceBundle, path: Path) -> None:
+    """Write a bundle as the reference does, so that either can load it.
+
+    Raises:
+        CheckpointError: the file cannot be written.
+    """
+    part = path.with_name(path.name + ".part")
+    try:
+        torch.save(
+            {"embeddings": bundle.embeddings[:, None, None].clone(), "cache": bundle.cache[None]},
+            part,
+        )
+        part.replace(path)
+    except (OSError, RuntimeError) as error:
+        part.unlink(missing_ok=True)
+        raise CheckpointError(f"{path} cannot be written: {error}") from error
