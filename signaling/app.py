@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from aiohttp import web
+from aiohttp.typedefs import Handler
 
 from signaling import offers, status
 from signaling.errors import answer_errors
@@ -31,9 +32,7 @@ def create_app(parts: ServerParts) -> web.Application:
     app.router.add_get("/v1/info", status.info)
     app.router.add_post("/api/offer", offers.post_offer)
     app.router.add_patch("/api/offer", offers.patch_offer)
-    page = page_folder()
-    app.router.add_get("/", _index)
-    app.router.add_static("/", page)
+    _add_page(app, page_folder())
     app.on_response_prepare.append(_add_headers)
     return app
 
@@ -45,8 +44,19 @@ def page_folder() -> Path:
     return installed if installed.is_dir() else here.parent / "web"
 
 
-async def _index(_: web.Request) -> web.FileResponse:
-    return web.FileResponse(page_folder() / "index.html")
+def _add_page(app: web.Application, folder: Path) -> None:
+    """A route for each file that is there: nothing outside the folder can be asked for."""
+    for path in sorted(folder.rglob("*")):
+        if path.is_file():
+            address = f"/{path.relative_to(folder).as_posix()}"
+            app.router.add_get("/" if address == "/index.html" else address, _file(path))
+
+
+def _file(path: Path) -> Handler:
+    async def serve(_: web.Request) -> web.StreamResponse:
+        return web.FileResponse(path)
+
+    return serve
 
 
 async def _add_headers(_: web.Request, response: web.StreamResponse) -> None:

@@ -15,7 +15,7 @@ from rtc_agent.call.transport import Transport
 from rtc_agent.clock import Clock
 from rtc_agent.engine.client import AgentFrame, EngineClient, EngineSession
 from rtc_agent.engine.stepper import SessionSpec
-from rtc_agent.media.levels import SpeechChange, SpeechDetector
+from rtc_agent.media.levels import SpeechDetector, SpeechEvent
 from rtc_agent.protocol import events
 
 log = logging.getLogger(__name__)
@@ -78,7 +78,7 @@ class Call:
         self._heard = HeardSource()
         self._caller_speech = SpeechDetector()
         self._agent_speech = SpeechDetector()
-        self._log = logging.LoggerAdapter(log, {"call_id": ids.public}, merge_extra=True)
+        self._log = logging.LoggerAdapter(log, {"call_id": ids.public})
         self._session: EngineSession = engine.open(spec, self._heard, self, ids.public)
 
     def attach(self, transport: Transport) -> None:
@@ -130,8 +130,8 @@ class Call:
             return
         self._frame = frame.index
         self.transport.play(frame.pcm)
-        self._report_speech("caller", self._caller_speech.push(self._heard.last))
-        self._report_speech("agent", self._agent_speech.push(frame.pcm))
+        self._report_speech("caller", self._caller_speech.update(self._heard.last))
+        self._report_speech("agent", self._agent_speech.update(frame.pcm))
         if self._caller_speech.speaking:
             self._moments.spoke = self._clock.now()
             self._moments.warned.discard(EndReason.IDLE)
@@ -203,13 +203,13 @@ class Call:
         self._log.info("live after %.0f ms", self._age_ms())
         self._session.start()
 
-    def _report_speech(self, who: events.Who, change: SpeechChange | None) -> None:
-        if change is not None:
+    def _report_speech(self, who: events.Who, changes: list[SpeechEvent]) -> None:
+        for change in changes:
             self._channels.tell(
                 events.Speech(
                     frame=self._frame,
                     who=who,
-                    speaking=change.speaking,
+                    speaking=change.state == "started",
                     duration_ms=round(change.duration_s * 1e3),
                 )
             )

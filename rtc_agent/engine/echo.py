@@ -49,9 +49,9 @@ class EchoStepper:
     def step(self, pcm: Pcm, live: Mask) -> StepResult:
         text = {}
         for slot in np.flatnonzero(live):
-            change = self._detectors[slot].push(pcm[slot])
-            if change is not None and not change.speaking:
-                text[int(slot)] = f"you spoke for {change.duration_s:.1f} s\n"
+            for event in self._detectors[slot].update(pcm[slot]):
+                if event.state == "stopped":
+                    text[int(slot)] = f"you spoke for {event.duration_s:.1f} s\n"
         return StepResult(pcm=pcm.copy(), text=text)
 
     def close(self, slot: int) -> None:

@@ -87,7 +87,7 @@ class CallBench:
         call, transport = await self.place()
         call.on_connected()
         call.on_channel("text")
-        await self.run(2 * FRAME_S)
+        await self.run(2.5 * FRAME_S)
         return call, transport
 
     async def run(self, seconds: float, *heard: FakeTransport) -> None:
