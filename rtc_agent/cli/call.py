@@ -1,0 +1,84 @@
+"""`rtc-agent call`: a headless call."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rtc_agent.cli.output import json_refusal, print_json
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(call)
+
+
+def call(
+    url: Annotated[str, typer.Argument(help="The server, as http://127.0.0.1:8080.")],
+    input_: Annotated[
+        Path, typer.Option("--input", help="WAV file to say; any rate, width and channels.")
+    ],
+    output: Annotated[Path, typer.Option(help="WAV file to write: the agent, 24 kHz mono.")],
+    transcript: Annotated[
+        Path | None, typer.Option(help="File for the agent's messages, one JSON object a line.")
+    ] = None,
+    voice: Annotated[
+        str | None, typer.Option(help="A voice of the agent's.", show_default="the agent's own")
+    ] = None,
+    persona: Annotated[
+        str | None, typer.Option(help="Who the agent is to be, in plain words.")
+    ] = None,
+    trailing: Annotated[
+        float, typer.Option(min=0, help="Seconds to go on recording after the file's end.")
+    ] = 0.0,
+    ice_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Offer only this local address; repeatable, loopback allowed.",
+            show_default="every address but loopback",
+        ),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object as the last line.")
+    ] = False,
+) -> None:
+    """Play a file to the agent in real time and record what it answers.
+
+    The recording is as long as the file (and --trailing), and keeps the delay a listener has.
+    Exit status: 0 all was played and recorded; 1 the call did not come up or broke off;
+    2 refused, unreachable, or a file that cannot be used.
+    """
+    from rtc_agent.client.place_call import CallOrder, place_call
+    from rtc_agent.errors import CallFailed
+    from rtc_agent.media.ice import IceSettings
+
+    order = CallOrder(
+        url=url,
+        input=input_,
+        output=output,
+        transcript=transcript,
+        voice=voice,
+        persona=persona,
+        trailing_s=trailing,
+        ice=IceSettings(hosts=tuple(ice_host or ())),
+    )
+    try:
+        with json_refusal(as_json):
+            report = asyncio.run(place_call(order))
+    except CallFailed as error:
+        typer.echo(f"rtc-agent: {error.message}", err=True)
+        raise typer.Exit(1) from None
+    if as_json:
+        print_json(report.as_dict())
+    else:
+        typer.echo(
+            f"connected in {report.connect_ms:.0f} ms, ready in {report.ready_ms:.0f} ms; "
+            f"recorded {report.duration_s:.2f} s into {output}, {report.lost_packets} packets lost"
+        )
+        if report.text:
+            typer.echo(report.text)
+    if not report.complete:
+        typer.echo(f"rtc-agent: the call ended early: {report.ended}", err=True)
+        raise typer.Exit(1)

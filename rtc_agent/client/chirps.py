@@ -1,0 +1,182 @@
+"""Probe signal: distinct frequency-hopping chirps over a quiet pilot tone, and finding them again.
+
+Ten chirps that hardly correlate with each other follow in turn, so that a chirp found in returned
+audio belongs to exactly one that was sent, unless it comes ten periods late. The hops are linear
+congruential codes (E. L. Titlebaum, "Time-frequency hop signals", 1981): any two of them agree in
+at most one hop at any shift. All of it lies between 500 and 3,200 Hz, inside a telephone's band.
+
+The pilot never stops: where the returned audio falls silent, sound was missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+Pcm = npt.NDArray[np.float32]
+
+CODES = 10
+_PRIME = CODES + 1
+_HOP_S = 0.01
+_LOWEST_HZ, _SPACING_HZ = 600.0, 270.0
+_EDGE_S = 0.003
+_HIGH_PASS_HZ = 500.0
+_PILOT_HZ = 400.0
+CHIRP_S = CODES * _HOP_S
+"""Length of a chirp in seconds."""
+CHIRP_LEVEL = 0.3
+PILOT_LEVEL = 0.03
+FOUND_CORRELATION = 0.4
+"""Normalised correlation from which a chirp counts as found. Different chirps reach 0.2; two passes
+through Opus leave 0.65, a packet concealed within one takes off little more."""
+
+
+def hops(code: int) -> tuple[int, ...]:
+    """The order of the ten tones in chirp `code` (0 … 9), each tone used once."""
+    return tuple((code + 1) * slot % _PRIME - 1 for slot in range(1, _PRIME))
+
+
+@lru_cache(maxsize=64)
+def chirp(code: int, rate: int) -> Pcm:
+    """Chirp `code` at `rate` Hz with unit amplitude, phase-continuous, with soft edges."""
+    hop = round(_HOP_S * rate)
+    hertz = np.repeat(_LOWEST_HZ + _SPACING_HZ * np.array(hops(code), dtype=np.float64), hop)
+    wave = np.sin(2 * np.pi * np.cumsum(hertz) / rate)
+    edge = round(_EDGE_S * rate)
+    ramp = np.sin(np.linspace(0, np.pi / 2, edge)) ** 2
+    wave[:edge] *= ramp
+    wave[-edge:] *= ramp[::-1]
+    wave.flags.writeable = False
+    return wave.astype(np.float32)
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeSignal:
+    """An endless probe signal; any stretch of it can be asked for.
+
+    The period is no multiple of a packet or a frame, so that chirps meet every phase of both.
+    """
+
+    rate: int
+    """Hz."""
+    period_s: float = 0.413
+    lead_s: float = 0.5
+    pilot: bool = True
+
+    def start_s(self, index: int) -> float:
+        """When chirp number `index` begins, in seconds of the signal (to the sample)."""
+        return round((self.lead_s + index * self.period_s) * self.rate) / self.rate
+
+    def count(self, duration_s: float) -> int:
+        """How many whole chirps the first `duration_s` seconds hold."""
+        return max(0, int((duration_s - self.lead_s - CHIRP_S) / self.period_s) + 1)
+
+    @property
+    def longest_delay_s(self) -> float:
+        """A chirp later than this could be taken for a following one of the same code."""
+        return (CODES - 1) * self.period_s
+
+    def samples(self, first: int, count: int) -> Pcm:
+        """Samples `first` … `first + count` of the signal, [count] float32."""
+        out = np.zeros(count, dtype=np.float32)
+        if self.pilot:
+            phase = 2 * np.pi * _PILOT_HZ / self.rate * np.arange(first, first + count)
+            out += (PILOT_LEVEL * np.sin(phase)).astype(np.float32)
+        length = len(chirp(0, self.rate))
+        index = max(0, int(((first - length) / self.rate - self.lead_s) / self.period_s))
+        while (start := round(self.start_s(index) * self.rate)) < first + count:
+            begin, end = max(start, first), min(start + length, first + count)
+            if begin < end:
+                wave = chirp(index % CODES, self.rate)[begin - start : end - start]
+                out[begin - first : end - first] += CHIRP_LEVEL * wave
+            index += 1
+        return out
+
+
+def locate(pcm: Pcm, signal: ProbeSignal, chirps: int) -> list[float | None]:
+    """Where each of the first `chirps` chirps begins in `pcm`, in seconds; None where it is not.
+
+    `pcm` is at the signal's rate and its sample 0 belongs to the moment the signal's sample 0 was
+    said; a chirp is looked for from that moment to `longest_delay_s` later.
+    """
+    if len(pcm) == 0:
+        return [None] * chirps
+    audio = _high_pass(pcm, signal.rate)
+    length = len(chirp(0, signal.rate))
+    size = 1 << int(len(audio) + length).bit_length()
+    spectrum = np.fft.rfft(audio, size)
+    energy = np.concatenate(([0.0], np.cumsum(audio.astype(np.float64) ** 2)))
+    starts = max(0, len(audio) - length + 1)
+    local = np.sqrt(np.maximum(energy[length : length + starts] - energy[:starts], 0.0))
+    # Near-silence must not make noise look like a match.
+    floor = 1e-3 * np.sqrt(length)
+    scores = []
+    for code in range(min(CODES, chirps)):
+        wave = _high_pass(chirp(code, signal.rate), signal.rate)
+        product = np.fft.irfft(spectrum * np.conj(np.fft.rfft(wave, size)), size)[:starts]
+        scores.append(product / np.maximum(local, floor) / np.linalg.norm(wave))
+    found: list[float | None] = []
+    for index in range(chirps):
+        first = round(signal.start_s(index) * signal.rate)
+        last = min(starts, first + round(signal.longest_delay_s * signal.rate))
+        window = scores[index % CODES][first:last]
+        if len(window) == 0 or (peak := int(np.argmax(window))) < 0:
+            found.append(None)
+        elif window[peak] < FOUND_CORRELATION:
+            found.append(None)
+        else:
+            found.append((first + _vertex(window, peak)) / signal.rate)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Dropout:
+    """A stretch of the returned audio where even the pilot is missing."""
+
+    start_s: float
+    length_s: float
+
+
+def dropouts(pcm: Pcm, rate: int, *, shortest_s: float = 0.01) -> Sequence[Dropout]:
+    """Stretches of at least `shortest_s` seconds that are much quieter than the pilot.
+
+    Only between the first and the last sound: what lies outside is not a hole.
+    """
+    hop, window = round(0.0025 * rate), round(0.01 * rate)
+    if len(pcm) < window:
+        return []
+    energy = np.concatenate(([0.0], np.cumsum(pcm.astype(np.float64) ** 2)))
+    at = np.arange(0, len(pcm) - window + 1, hop)
+    level = np.sqrt(np.maximum(energy[at + window] - energy[at], 0.0) / window)
+    loud = level > 0.35 * PILOT_LEVEL / np.sqrt(2)
+    if not loud.any():
+        return []
+    first, last = int(np.argmax(loud)), len(loud) - 1 - int(np.argmax(loud[::-1]))
+    edges = np.flatnonzero(np.diff(loud[first : last + 1].astype(np.int8)))
+    holes = []
+    for begin, end in zip(edges[0::2], edges[1::2], strict=True):
+        # A window is quiet only when all of it is: the hole is a window longer than the run.
+        start = (first + int(begin) + 1) * hop
+        length = (int(end) - int(begin) - 1) * hop + window
+        if length >= shortest_s * rate:
+            holes.append(Dropout(start / rate, length / rate))
+    return holes
+
+
+def _high_pass(pcm: Pcm, rate: int) -> npt.NDArray[np.float64]:
+    spectrum = np.fft.rfft(pcm.astype(np.float64))
+    spectrum[: int(_HIGH_PASS_HZ * len(pcm) / rate)] = 0
+    return np.fft.irfft(spectrum, len(pcm))
+
+
+def _vertex(values: npt.NDArray[np.float64], peak: int) -> float:
+    """The maximum's place between samples, from a parabola through three values."""
+    if not 0 < peak < len(values) - 1:
+        return float(peak)
+    before, top, after = values[peak - 1 : peak + 2]
+    bend = before - 2 * top + after
+    return peak + (0.5 * (before - after) / bend if bend < 0 else 0.0)

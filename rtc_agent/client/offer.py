@@ -1,0 +1,98 @@
+"""Exchanging session descriptions with a server over HTTP."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import aiohttp
+
+from rtc_agent.errors import CallRefused, ServerUnreachable
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a server answered to an offer."""
+
+    sdp: str
+    pc_id: str | None = None
+    """The server's name for the peer connection; secret."""
+
+
+class Signaling(Protocol):
+    """Any way to have an offer answered."""
+
+    async def answer(self, sdp: str) -> Answer:
+        """Raises ServerUnreachable or CallRefused."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class SmallWebRtcSignaling:
+    """`POST URL/api/offer`, as Pipecat's SmallWebRTC transport and this server speak it."""
+
+    url: str
+    voice: str | None = None
+    persona: str | None = None
+    timeout_s: float = 10.0
+
+    async def answer(self, sdp: str) -> Answer:
+        chosen = {"voice": self.voice, "persona": self.persona}
+        body = {
+            "sdp": sdp,
+            "type": "offer",
+            "pc_id": None,
+            "request_data": {name: value for name, value in chosen.items() if value is not None},
+        }
+        reply = await post_json(f"{self.url.rstrip('/')}/api/offer", body, self.timeout_s)
+        if not isinstance(reply.get("sdp"), str):
+            raise CallRefused(f"{self.url} answered the offer without a session description.")
+        return Answer(sdp=reply["sdp"], pc_id=reply.get("pc_id"))
+
+
+async def post_json(url: str, body: dict[str, Any], timeout_s: float) -> dict[str, Any]:
+    """POST a JSON object and return the one that comes back.
+
+    Raises:
+        ServerUnreachable: no connection, or no answer in time.
+        CallRefused: any status but 2xx, with the server's own words, or no JSON object.
+    """
+    try:
+        timeout = aiohttp.ClientTimeout(total=timeout_s)
+        async with (
+            aiohttp.ClientSession(timeout=timeout) as session,
+            session.post(url, json=body) as response,
+        ):
+            status, text = response.status, await response.text(errors="replace")
+            retry_after = response.headers.get("Retry-After", "")
+    except (aiohttp.InvalidURL, ValueError):
+        raise ServerUnreachable(f"{url} is not an address; expected http://HOST:PORT.") from None
+    except TimeoutError:
+        raise ServerUnreachable(f"{url} did not answer within {timeout_s:g} s.") from None
+    except aiohttp.ClientError as error:
+        raise ServerUnreachable(f"No server answers at {url}: {error}.") from error
+    try:
+        reply = json.loads(text)
+    except ValueError:
+        reply = None
+    if not 200 <= status < 300:
+        wait_s = int(retry_after) if retry_after.isdigit() else None
+        message = f"The server refused the call ({status}): {_words(reply, text)}"
+        if wait_s is not None:
+            message += f" Try again in {wait_s} s."
+        raise CallRefused(message, retry_after_s=wait_s)
+    if not isinstance(reply, dict):
+        raise CallRefused(f"{url} answered {status} but no JSON object.")
+    return reply
+
+
+def _words(reply: object, text: str) -> str:
+    """What a refusal says, out of the shapes that servers use for it; one line."""
+    found: object = reply
+    for name in ("error", "detail", "message"):
+        if isinstance(found, dict) and found.get(name):
+            found = found[name]
+    words = found if isinstance(found, str) else text
+    line = " ".join(words.split())[:300] or "no reason given"
+    return line if line.endswith((".", "!", "?")) else line + "."

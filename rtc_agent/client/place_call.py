@@ -1,0 +1,136 @@
+"""`rtc-agent call`: play a file to the agent in real time and record what it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from rtc_agent.client.call_client import CallClient, samples_in
+from rtc_agent.client.messages import said, steps_back, write_transcript
+from rtc_agent.client.offer import SmallWebRtcSignaling
+from rtc_agent.client.sources import EncodedSource
+from rtc_agent.engine.stepper import FRAME_S, SAMPLE_RATE, Pcm
+from rtc_agent.errors import BadAudioFile
+from rtc_agent.media.ice import IceSettings
+from rtc_agent.wav import WavReader, WavWriter
+
+_LATEST_PACKET_S = 1.0
+"""How long the last packets of the recorded time are waited for."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallOrder:
+    """What to do on a call."""
+
+    url: str
+    input: Path
+    output: Path
+    transcript: Path | None = None
+    voice: str | None = None
+    persona: str | None = None
+    trailing_s: float = 0.0
+    """How long to go on listening after the file's end."""
+    codec: str = "opus"
+    ice: IceSettings = IceSettings()
+
+
+@dataclass(frozen=True, slots=True)
+class CallReport:
+    """How a call went. Times in milliseconds are from the offer on."""
+
+    call_id: str | None
+    connect_ms: float
+    ready_ms: float
+    duration_s: float
+    """Of the recording: the file's length and the trailing time."""
+    frames: int
+    """80 ms frames' worth of agent audio that arrived in that time."""
+    lost_packets: int
+    concealed_ms: float
+    longest_gap_ms: float
+    """The longest stretch of the recording for which nothing was received or concealed."""
+    frames_back: int
+    """Text events whose frame number was below the one before."""
+    text: str
+    ended: str
+    """`hangup` when the call went to its planned end."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether the whole file was played and answered."""
+        return self.ended == "hangup"
+
+    def as_dict(self) -> dict[str, object]:
+        """For JSON; times to a tenth of a millisecond."""
+        return {k: round(v, 3) if isinstance(v, float) else v for k, v in asdict(self).items()}
+
+
+async def place_call(order: CallOrder) -> CallReport:
+    """Make the call. The recording is as long as the file and the trailing time together, and
+    lies beside the file: what it holds at second t is what a listener heard t seconds after the
+    file began. When the call breaks off, what there is is still written.
+
+    Raises:
+        BadAudioFile: the input cannot be read or the output not written.
+        ServerUnreachable, CallRefused, CallFailed: see `CallClient.connect` and `wait_ready`.
+    """
+    signaling = SmallWebRtcSignaling(order.url, order.voice, order.persona)
+    with WavReader(order.input) as reader:
+        pieces = _not_empty(reader, order.input)
+        async with CallClient(signaling, codec=order.codec, ice=order.ice) as client:
+            await client.connect()
+            await client.wait_ready()
+            origin_s = client.play(EncodedSource(pieces, client.encoder))
+            whole = await client.wait_said()
+            samples = reader.samples + samples_in(order.trailing_s)
+            end_s = origin_s + samples / SAMPLE_RATE
+            if whole and await client.wait_until(end_s):
+                await _last_packets(client, end_s)
+    recording = client.recording(origin_s, samples)
+    with WavWriter(order.output) as writer:
+        for block in recording.blocks():
+            writer.write(block)
+    if order.transcript is not None:
+        write_transcript(order.transcript, client.messages, origin_s)
+    heard = recording.heard
+    return CallReport(
+        call_id=client.call_id,
+        connect_ms=client.connect_ms or 0.0,
+        ready_ms=client.ready_ms or 0.0,
+        duration_s=samples / SAMPLE_RATE,
+        frames=round(
+            (samples / SAMPLE_RATE - (heard.silent_ms + heard.concealed_ms) / 1e3) / FRAME_S
+        ),
+        lost_packets=heard.lost_packets,
+        concealed_ms=heard.concealed_ms,
+        longest_gap_ms=heard.longest_silent_ms,
+        frames_back=steps_back(client.messages),
+        text=said(client.messages),
+        ended=client.ended or "hangup",
+    )
+
+
+def _not_empty(reader: WavReader, path: Path) -> Iterator[Pcm]:
+    """The reader's blocks; a file without samples is refused before the call is made."""
+    pieces = reader.blocks()
+    first = next(pieces, None)
+    if first is None:
+        raise BadAudioFile(f"{path} holds no samples.")
+
+    def whole() -> Iterator[Pcm]:
+        yield first
+        yield from pieces
+
+    return whole()
+
+
+async def _last_packets(client: CallClient, end_s: float) -> None:
+    """Wait until the packets that cover the recording's end are in, but not for long."""
+    recorded = client.recording(end_s, 0)
+    for _ in range(round(_LATEST_PACKET_S / 0.02)):
+        if recorded.heard_at(0.0) is not None or not await client.wait_until(
+            client.clock.now() + 0.02
+        ):
+            return
+        recorded = client.recording(end_s, 0)

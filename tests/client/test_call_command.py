@@ -1,0 +1,63 @@
+"""The `call` command as a person runs it: what it prints and how it exits."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+
+from aiohttp import web
+
+from tests.client.reflector import Reflector, serving
+
+
+async def run(*arguments: str) -> tuple[int, str, str]:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "rtc_agent",
+        "call",
+        *arguments,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    out, err = await process.communicate()
+    assert process.returncode is not None
+    return process.returncode, out.decode(), err.decode()
+
+
+def arguments(url: str, speech: Path) -> list[str]:
+    output = str(speech.with_name("out.wav"))
+    return [url, "--input", str(speech), "--output", output, "--ice-host", "127.0.0.1", "--json"]
+
+
+async def test_a_good_call_prints_one_json_object_last(speech_wav: Path) -> None:
+    async with serving(Reflector()) as url:
+        code, out, err = await run(*arguments(url, speech_wav))
+    assert code == 0, err
+    report = json.loads(out.splitlines()[-1])
+    assert {"connect_ms", "ready_ms", "duration_s", "frames", "lost_packets", "text"} <= set(report)
+    assert report["duration_s"] == 2.5
+
+
+async def test_a_call_that_breaks_off_exits_1(speech_wav: Path) -> None:
+    async with serving(Reflector(end_after_s=0.5)) as url:
+        code, out, err = await run(*arguments(url, speech_wav))
+    assert code == 1
+    assert json.loads(out.splitlines()[-1])["ended"] == "call_limit"
+    assert "call_limit" in err
+
+
+async def test_refusals_exit_2_with_one_line(speech_wav: Path) -> None:
+    refusal = web.json_response({"error": {"message": "No voice X; there are A, B."}}, status=400)
+    async with serving(Reflector(refuse=refusal)) as url:
+        code, out, err = await run(*arguments(url, speech_wav), "--voice", "X")
+    assert code == 2
+    assert "there are A, B" in json.loads(out)["error"]["message"]
+    assert "there are A, B" in err and len(err.splitlines()) == 1
+
+
+async def test_bad_usage_exits_2(speech_wav: Path) -> None:
+    code, _, err = await run("http://127.0.0.1:9")
+    assert code == 2 and "--input" in err

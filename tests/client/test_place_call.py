@@ -1,0 +1,185 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from aiohttp import web
+
+from rtc_agent.client.place_call import CallOrder, place_call
+from rtc_agent.errors import BadAudioFile, CallFailed, CallRefused, ServerUnreachable
+from tests.client.audio import best_match, load_wav, save_wav
+from tests.client.audio import speech as spoken
+from tests.client.reflector import LOOPBACK, Reflector, serving
+
+
+def order(url: str, speech: Path, **changes: object) -> CallOrder:
+    made = CallOrder(url=url, input=speech, output=speech.with_name("out.wav"), ice=LOOPBACK)
+    return replace(made, **changes)  # type: ignore[arg-type]
+
+
+async def test_the_recording_is_the_speech_at_one_steady_delay(speech_wav: Path) -> None:
+    reflector = Reflector()
+    async with serving(reflector) as url:
+        report = await place_call(order(url, speech_wav))
+    sent, heard = load_wav(speech_wav), load_wav(speech_wav.with_name("out.wav"))
+    assert len(heard) == len(sent)
+    match, delay = best_match(sent, heard)
+    assert match >= 0.9
+    half = len(sent) // 2
+    early, late = best_match(sent[:half], heard[:half])[1], best_match(sent[half:], heard[half:])[1]
+    assert abs(early - delay) <= 24 and abs(late - delay) <= 24
+    # A packet, both codecs' delays, and whatever this machine's scheduling adds.
+    assert 0.015 <= delay / 24_000 <= 0.4
+    assert report.longest_gap_ms < 20
+    assert (report.lost_packets, report.frames_back, report.ended) == (0, 0, "hangup")
+    assert report.duration_s == pytest.approx(2.5)
+    assert report.frames == round(2.5 / 0.08)
+    assert 0 < report.connect_ms <= report.ready_ms
+    assert reflector.received[-1] == json.dumps({"type": "hangup"})
+
+
+async def test_trailing_time_catches_the_end(speech_wav: Path) -> None:
+    async with serving(Reflector()) as url:
+        report = await place_call(order(url, speech_wav, trailing_s=0.5))
+    sent, heard = load_wav(speech_wav), load_wav(speech_wav.with_name("out.wav"))
+    assert len(heard) == len(sent) + 12_000
+    _, delay = best_match(sent, heard)
+    tail = heard[delay + len(sent) - 2_400 : delay + len(sent)]
+    assert best_match(sent[-2_400:], tail)[0] > 0.9
+    assert report.duration_s == pytest.approx(3.0)
+
+
+async def test_the_file_starts_when_the_agent_is_ready_and_not_before(speech_wav: Path) -> None:
+    async with serving(Reflector(ready_after_s=0.4)) as url:
+        report = await place_call(order(url, speech_wav))
+    sent, heard = load_wav(speech_wav), load_wav(speech_wav.with_name("out.wav"))
+    assert report.ready_ms >= 400
+    assert best_match(sent, heard)[0] >= 0.9
+
+
+async def test_lost_packets_are_counted_and_leave_time_alone(speech_wav: Path) -> None:
+    lost = {40, 60, 61, 80}
+    reflector = Reflector()
+    async with serving(reflector) as url:
+        # The mirror's sender numbers packets anew, so that what it leaves out shows as pauses.
+        reflector.keep = lambda count: count not in lost
+        report = await place_call(order(url, speech_wav))
+    sent, heard = load_wav(speech_wav), load_wav(speech_wav.with_name("out.wav"))
+    half = len(sent) // 2
+    early, late = best_match(sent[:half], heard[:half])[1], best_match(sent[half:], heard[half:])[1]
+    assert abs(early - late) <= 24
+    assert report.longest_gap_ms == pytest.approx(40, abs=1)
+
+
+async def test_phone_codec(speech_wav: Path) -> None:
+    async with serving(Reflector()) as url:
+        await place_call(order(url, speech_wav, codec="PCMU"))
+    assert best_match(load_wav(speech_wav), load_wav(speech_wav.with_name("out.wav")))[0] >= 0.9
+
+
+async def test_any_rate_in(tmp_path: Path) -> None:
+    speech = save_wav(tmp_path / "wide.wav", spoken(1.5, 44_100), 44_100)
+    async with serving(Reflector()) as url:
+        report = await place_call(order(url, speech))
+    assert report.duration_s == pytest.approx(1.5, abs=0.001)
+    assert best_match(spoken(1.5), load_wav(tmp_path / "out.wav"))[0] >= 0.8
+
+
+async def test_transcript_holds_every_event_in_order(speech_wav: Path) -> None:
+    say: list[dict[str, object]] = [
+        {"type": "text", "seq": 1, "frame": 3, "t_ms": 240, "delta": "you spoke "},
+        {"type": "text", "seq": 2, "frame": 9, "t_ms": 720, "delta": "for 1.8 s"},
+    ]
+    path = speech_wav.with_name("t.jsonl")
+    async with serving(Reflector(say=say)) as url:
+        report = await place_call(order(url, speech_wav, transcript=path))
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [line["type"] for line in lines] == ["ready", "text", "text"]
+    assert [line["frame"] for line in lines] == [0, 3, 9]
+    assert all("arrived_ms" in line for line in lines)
+    assert report.text == "you spoke for 1.8 s"
+    assert report.call_id == "c1"
+
+
+async def test_frames_that_go_back_are_counted(speech_wav: Path) -> None:
+    say: list[dict[str, object]] = [{"type": "text", "frame": f, "delta": "x"} for f in (5, 4, 6)]
+    async with serving(Reflector(say=say)) as url:
+        report = await place_call(order(url, speech_wav))
+    assert report.frames_back == 1
+
+
+async def test_a_call_that_the_server_ends_keeps_what_was_heard(speech_wav: Path) -> None:
+    async with serving(Reflector(end_after_s=1.0)) as url:
+        report = await place_call(order(url, speech_wav))
+    assert report.ended == "call_limit" and not report.complete
+    heard = load_wav(speech_wav.with_name("out.wav"))
+    assert 0.8 < len(heard) / 24_000 < 2.4
+    assert np.abs(heard).max() > 0.05
+
+
+async def test_a_server_that_falls_silent_is_noticed(
+    speech_wav: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rtc_agent.client.call_client.NO_MEDIA_S", 0.6)
+    async with serving(Reflector(mute_after_s=0.5)) as url:
+        report = await place_call(order(url, speech_wav))
+    assert report.ended == "no_media"
+
+
+async def test_voice_and_persona_go_with_the_offer(speech_wav: Path) -> None:
+    reflector = Reflector()
+    async with serving(reflector) as url:
+        await place_call(order(url, speech_wav, voice="NATF2", persona="You are kind."))
+    assert reflector.offers[0]["request_data"] == {"voice": "NATF2", "persona": "You are kind."}
+    assert reflector.offers[0]["pc_id"] is None
+
+
+async def test_a_full_server_says_when_to_try_again(speech_wav: Path) -> None:
+    body = {"error": {"code": "server_full", "message": "All 4 slots are taken."}}
+    refusal = web.json_response(body, status=503, headers={"Retry-After": "7"})
+    async with serving(Reflector(refuse=refusal)) as url:
+        with pytest.raises(CallRefused, match=r"503.*All 4 slots are taken\. Try again in 7 s\."):
+            await place_call(order(url, speech_wav))
+
+
+async def test_an_answer_that_is_none(speech_wav: Path) -> None:
+    async with serving(Reflector(answer={"sdp": "v=0\r\nnonsense", "type": "answer"})) as url:
+        with pytest.raises(CallRefused, match="cannot be used"):
+            await place_call(order(url, speech_wav))
+    async with serving(Reflector(answer={"type": "answer"})) as url:
+        with pytest.raises(CallRefused, match="without a session description"):
+            await place_call(order(url, speech_wav))
+
+
+async def test_no_server_and_no_address(speech_wav: Path) -> None:
+    with pytest.raises(ServerUnreachable, match="No server answers"):
+        await place_call(order("http://127.0.0.1:9", speech_wav))
+    with pytest.raises(ServerUnreachable, match="is not an address"):
+        await place_call(order("nowhere", speech_wav))
+
+
+async def test_input_is_checked_before_the_call(tmp_path: Path) -> None:
+    reflector = Reflector()
+    (tmp_path / "x.wav").write_bytes(b"this is not audio")
+    empty = save_wav(tmp_path / "empty.wav", np.zeros(0, np.float32))
+    async with serving(reflector) as url:
+        for path in (tmp_path / "none.wav", tmp_path / "x.wav", empty):
+            with pytest.raises(BadAudioFile):
+                await place_call(order(url, path))
+    assert reflector.offers == []
+
+
+async def test_an_agent_that_never_gets_ready(
+    speech_wav: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with serving(Reflector(ready_after_s=30)) as url:
+        from rtc_agent.client.call_client import CallClient
+        from rtc_agent.client.offer import SmallWebRtcSignaling
+
+        async with CallClient(SmallWebRtcSignaling(url), ice=LOOPBACK) as client:
+            await client.connect()
+            with pytest.raises(CallFailed, match="not ready within"):
+                await client.wait_ready(0.3)
