@@ -1,0 +1,136 @@
+"""Whether a model fits before it is loaded, and what to change if it does not."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from rtc_agent.errors import NotEnoughMemory
+from rtc_agent.model.spec import CODEBOOKS, DEPFORMER_STEPS, ModelSpec
+
+_FLOAT32 = 4
+_DTYPES = {"float32": 4, "bfloat16": 2, "float16": 2}
+_ROW_BYTES = 8 << 20
+"""One session's codec convolutions, activations and logits, measured at the released sizes."""
+_RUNTIME_BYTES = {"cuda": 1 << 30, "cpu": 256 << 20}
+"""What a device's libraries take before any model is there."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryNeed:
+    """Bytes that a model takes on its device."""
+
+    dtype: str
+    weights: int
+    """Language model; the depformer steps that are not run are not loaded."""
+    codec: int
+    session: int
+    """What each session holds: keys and values, codec state, activations."""
+    fixed: int
+    """Libraries and workspace, however many sessions there are."""
+
+    def total(self, sessions: int) -> int:
+        return self.weights + self.codec + self.fixed + sessions * self.session
+
+    def sessions_in(self, free: int) -> int:
+        """How many sessions fit into `free` bytes; 0 if not even the model does."""
+        return max(0, (free - self.total(0)) // self.session)
+
+
+def memory_need(
+    spec: ModelSpec, dtype: str, device_type: str, *, prefix_bytes: int = 0
+) -> MemoryNeed:
+    """What a model of these sizes takes.
+
+    Args:
+        dtype: of weights, keys and values: float32, bfloat16 or float16; the codec is float32.
+        device_type: cuda or cpu.
+        prefix_bytes: most that prompts kept for the next caller may take.
+    """
+    size, lm, mimi = _DTYPES[dtype], spec.lm, spec.mimi
+    # The ring's keys and values; then the codec's, of its two transformers.
+    ring = 2 * lm.num_layers * lm.window * lm.dim * size
+    codec_ring = 2 * 2 * mimi.transformer_layers * mimi.transformer_window * mimi.dimension
+    used_mimi = replace(mimi, n_q_total=CODEBOOKS)
+    return MemoryNeed(
+        dtype=dtype,
+        weights=size * sum(map(math.prod, lm.shapes(DEPFORMER_STEPS).values())),
+        codec=_FLOAT32 * sum(map(math.prod, used_mimi.shapes().values())),
+        session=ring + _FLOAT32 * codec_ring + _ROW_BYTES,
+        fixed=_RUNTIME_BYTES[device_type] + prefix_bytes,
+    )
+
+
+def require_memory(
+    spec: ModelSpec,
+    dtype: str,
+    sessions: int,
+    *,
+    device: str,
+    free: int,
+    prefix_bytes: int = 0,
+) -> MemoryNeed:
+    """Refuse what would not fit, before anything is loaded.
+
+    Args:
+        device: cpu, cuda, cuda:1 …
+        free: bytes free there, see `free_memory`.
+
+    Raises:
+        NotEnoughMemory: with need, free, and the flag that makes it fit.
+    """
+    kind = device.partition(":")[0]
+    need = memory_need(spec, dtype, kind, prefix_bytes=prefix_bytes)
+    total = need.total(sessions)
+    if total <= free:
+        return need
+    least, advice = need, ""
+    if fitting := need.sessions_in(free):
+        advice = f"--sessions {fitting} fits."
+    elif _DTYPES[dtype] > _DTYPES["bfloat16"]:
+        least = memory_need(spec, "bfloat16", kind, prefix_bytes=prefix_bytes)
+        if fitting := min(sessions, least.sessions_in(free)):
+            advice = f"--dtype bfloat16 --sessions {fitting} fits."
+    if not advice:
+        advice = (
+            f"One session needs {_gib(least.total(1))} in {least.dtype}; choose another --device, "
+            "or --agent tiny or echo."
+        )
+    raise NotEnoughMemory(
+        f"{sessions} session{'s' * (sessions != 1)} in {dtype} need {_gib(total)} on {device} "
+        f"(weights {_gib(need.weights + need.codec)}, each session {_gib(need.session)}, "
+        f"workspace {_gib(need.fixed)}) and {_gib(free)} are free. {advice}"
+    )
+
+
+def free_memory(device: Any) -> int:
+    """Bytes free on a `torch.device`, for this process: on a CPU what the system or the container
+    still gives."""
+    if device.type == "cuda":
+        import torch
+
+        return int(torch.cuda.mem_get_info(device)[0])
+    return min(_system_free(), _container_free())
+
+
+def _system_free(meminfo: Path = Path("/proc/meminfo")) -> int:
+    for line in meminfo.read_text(encoding="ascii").splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) << 10
+    return 0
+
+
+def _container_free(group: Path = Path("/sys/fs/cgroup")) -> int:
+    """Room under a cgroup v2 limit; without one, no bound."""
+    try:
+        limit = (group / "memory.max").read_text(encoding="ascii").strip()
+        used = int((group / "memory.current").read_text(encoding="ascii"))
+    except (OSError, ValueError):
+        return 1 << 62
+    return (1 << 62) if limit == "max" else max(0, int(limit) - used)
+
+
+def _gib(count: int) -> str:
+    return f"{count / 2**30:.1f} GiB" if count >= 100 << 20 else f"{count / 2**20:.1f} MiB"
