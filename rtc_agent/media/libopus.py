@@ -26,7 +26,9 @@ MAX_PACKET_BYTES = 1275
 MAX_PACKET_SAMPLES = SAMPLE_RATE * 120 // 1000
 """The longest Opus packet: 120 ms."""
 
-_APPLICATION_VOIP = 2048
+_APPLICATION_AUDIO = 2049
+"""VoIP mode filters the voice: over two codings its waveform keeps 0.90 of its correlation, in
+audio mode 0.96, at the same rate and with the same redundancy."""
 _SET_BITRATE = 4002
 _SET_COMPLEXITY = 4010
 _SET_INBAND_FEC = 4012
@@ -61,6 +63,8 @@ def load() -> ctypes.CDLL | None:
         library.opus_encoder_create.restype = pointer
         library.opus_encoder_create.argtypes = [c_int, c_int, c_int, ctypes.POINTER(c_int)]
         library.opus_encoder_destroy.argtypes = [pointer]
+        # Variadic: the fixed arguments must be declared, or Arm passes the others wrongly.
+        library.opus_encoder_ctl.argtypes = [pointer, c_int]
         library.opus_encode_float.argtypes = [pointer, pointer, c_int, pointer, c_int]
         library.opus_decoder_create.restype = pointer
         library.opus_decoder_create.argtypes = [c_int, c_int, ctypes.POINTER(c_int)]
@@ -96,7 +100,7 @@ class LibopusEncoder:
         self._library = library
         error = ctypes.c_int()
         self._state = ctypes.c_void_p(
-            library.opus_encoder_create(SAMPLE_RATE, 1, _APPLICATION_VOIP, ctypes.byref(error))
+            library.opus_encoder_create(SAMPLE_RATE, 1, _APPLICATION_AUDIO, ctypes.byref(error))
         )
         _check(library, error.value, "opening an Opus encoder")
         self._buffer = ctypes.create_string_buffer(MAX_PACKET_BYTES)

@@ -120,7 +120,7 @@ class PyavOpusEncoder:
         self._codec.bit_rate = bitrate
         self._codec.time_base = Fraction(1, SAMPLE_RATE)
         self._codec.options = {
-            "application": "voip",
+            "application": "audio",
             "frame_duration": "20",
             "fec": "1",
             "packet_loss": str(EXPECTED_LOSS_PERCENT),
