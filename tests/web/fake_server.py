@@ -56,6 +56,8 @@ class FakeServer:
         """Handles `POST /api/offer`."""
         self.offers: list[dict[str, Any]] = []
         self.candidates: list[dict[str, Any]] = []
+        self.patches = 0
+        """Requests that brought `candidates`."""
         self.received: list[dict[str, Any]] = []
         """Messages of the page's text channel."""
         self.answers_pings = True
@@ -97,6 +99,10 @@ class FakeServer:
         message = {"type": type_, "seq": self._seq, "frame": frame, "t_ms": frame * 80, **fields}
         self._seq += 1
         self.channel.send(json.dumps(message))
+
+    def rewind(self, messages: int) -> None:
+        """Number the next message as if that many had not been sent."""
+        self._seq -= messages
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
         """Take the call and echo it."""
@@ -149,6 +155,7 @@ class FakeServer:
         return await self.respond(request)
 
     async def _patch(self, request: web.Request) -> web.StreamResponse:
+        self.patches += 1
         self.candidates.extend((await request.json())["candidates"])
         return web.json_response({"status": "success"})
 

@@ -25,7 +25,7 @@ const WORDS = {
     text: `The page was opened at ${location.origin}. Browsers give a page the microphone only over HTTPS, or on the machine itself.`,
     steps: [
       `On the machine that runs the server, open http://localhost${location.port ? `:${location.port}` : ""}`,
-      "From anywhere else, serve the page over HTTPS. The command rtc-agent certs makes a certificate for this.",
+      "From anywhere else, the page has to come over HTTPS: put a certificate, or a proxy that has one, in front of the server.",
     ],
   }),
   unsupported: () => ({

@@ -69,7 +69,7 @@ export class Transcript {
       return;
     }
     if (!this.#turn) return;
-    const lasted = durationMs ?? atMs - this.#turn.atMs;
+    const lasted = durationMs ?? Math.max(0, atMs - this.#turn.atMs);
     const [bar, words] = this.#turn.said.children;
     bar.style.inlineSize = `${Math.min(60, 2 + (lasted / 1000) * 6).toFixed(1)}%`;
     bar.classList.add("known");
