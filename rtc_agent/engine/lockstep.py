@@ -9,7 +9,6 @@ from typing import Protocol
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from rtc_agent.engine.prefix_cache import PrefixCache
 from rtc_agent.engine.stepper import (
@@ -21,18 +20,16 @@ from rtc_agent.engine.stepper import (
     StepResult,
 )
 from rtc_agent.errors import InvalidPersona, UnknownVoice
-from rtc_agent.model.frame_model import FrameModel, Opening
+from rtc_agent.model.frame_model import FrameModel
 from rtc_agent.model.mimi import MimiEncoder
 from rtc_agent.model.mimi_weights import MimiWeights
+from rtc_agent.model.opening import Opening, encode_clip, run_plan
 from rtc_agent.model.persona import MAX_CHARS, TextEncoder, clean_persona, persona_ids
-from rtc_agent.model.prompts import Voice, VoiceClip, VoiceCodes, plan_prompt
+from rtc_agent.model.precision import use_exact_float32
+from rtc_agent.model.prompts import Voice, VoiceClip, plan_prompt
 from rtc_agent.model.sampling import check_sampling, is_greedy
 from rtc_agent.model.spec import ModelSpec
-from rtc_agent.model.temporal import Prefill
 from rtc_agent.model.weights import LmWeights
-
-_ENCODED_AT_ONCE = 8
-"""Frames of a voice's clip a piece of opening work encodes."""
 
 
 class TextStream(Protocol):
@@ -122,6 +119,7 @@ class LockstepStepper:
         self._parts = parts
         self._device = parts.lm.device
         on_cpu = self._device.type == "cpu"
+        use_exact_float32()
         rows = bank_rows or (1 if on_cpu else slots)
         if slots < 1 or slots % rows:
             raise ValueError(f"{slots} slots cannot be cut into banks of {rows}")
@@ -262,31 +260,6 @@ class LockstepStepper:
     ) -> Generator[None, None, Opening]:
         voice = None if name is None else self._parts.voices.load(name)
         if isinstance(voice, VoiceClip):
-            voice = yield from self._encode_clip(voice)
+            voice = yield from encode_clip(self._clip_encoder, voice)
         plan = plan_prompt(self._parts.spec, voice, persona)
-        transformer = self.banks[0].lm.temporal
-        with torch.inference_mode():
-            inputs = transformer.embed(plan.columns.to(self._device))
-            if plan.embeddings is not None:
-                given = plan.embeddings.to(inputs)
-                inputs = torch.cat((given, inputs))
-            prefill = Prefill(transformer)
-        for chunk in inputs.split(self._chunk):
-            with torch.inference_mode():
-                prefill.run(chunk)
-            yield
-        with torch.inference_mode():
-            return Opening(prefill.finish(), plan.pending)
-
-    def _encode_clip(self, clip: VoiceClip) -> Generator[None, None, VoiceCodes]:
-        encoder = self._clip_encoder
-        live = torch.ones(1, dtype=torch.bool, device=self._device)
-        codes: list[Tensor] = []
-        with torch.inference_mode():
-            encoder.state.reset(0)
-        for start in range(0, len(clip.frames), _ENCODED_AT_ONCE):
-            with torch.inference_mode():
-                for frame in clip.frames[start : start + _ENCODED_AT_ONCE].to(self._device):
-                    codes.append(encoder.encode(frame[None], live)[0])
-            yield
-        return VoiceCodes(torch.cat(codes).cpu())
+        return (yield from run_plan(self.banks[0].lm.temporal, plan, self._chunk))

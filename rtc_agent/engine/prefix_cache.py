@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
-from rtc_agent.model.frame_model import Opening
+from rtc_agent.model.opening import Opening
 
 PromptKey = tuple[str | None, tuple[int, ...]]
 """Voice name and the persona's text ids."""

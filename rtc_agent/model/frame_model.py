@@ -16,18 +16,9 @@ from rtc_agent.engine.stepper import SamplingSpec
 from rtc_agent.model.lm import LanguageModel
 from rtc_agent.model.mimi import MimiDecoder, MimiEncoder
 from rtc_agent.model.mimi_weights import MimiWeights
+from rtc_agent.model.opening import Opening
 from rtc_agent.model.spec import ModelSpec
-from rtc_agent.model.temporal import Prefix
 from rtc_agent.model.weights import LmWeights
-
-
-@dataclass(frozen=True, slots=True)
-class Opening:
-    """A prompt that was run: what a session that starts with it is given."""
-
-    prefix: Prefix
-    column: Tensor
-    """[17] int64 the prompt's tokens at the first live position."""
 
 
 @dataclass(frozen=True, slots=True)

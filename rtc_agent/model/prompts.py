@@ -46,6 +46,21 @@ class VoiceBundle:
     cache: Tensor
     """[17, 4] int64: the column of position p is at p mod 4, delays applied."""
 
+    @classmethod
+    def from_saved(cls, embeddings: Tensor, cache: Tensor) -> VoiceBundle:
+        """From the tensors of a voice's `.pt` file: [N, 1, 1, dim] and [1, 17, 4].
+
+        Raises:
+            ConfigError: they have other shapes.
+        """
+        shapes = tuple(embeddings.shape), tuple(cache.shape)
+        if len(shapes[0]) != 4 or shapes[0][1:3] != (1, 1) or shapes[1] != (1, COLUMN_ROWS, 4):
+            raise ConfigError(
+                f"the voice holds embeddings {list(shapes[0])} and cache {list(shapes[1])}; "
+                f"expected [frames, 1, 1, dim] and [1, {COLUMN_ROWS}, 4]"
+            )
+        return cls(embeddings[:, 0, 0], cache[0].long())
+
 
 @dataclass(frozen=True, slots=True)
 class VoiceClip:
@@ -61,7 +76,8 @@ class VoiceClip:
         return cls(F.pad(pcm, (0, spare)).view(-1, FRAME_SAMPLES))
 
 
-Voice = VoiceCodes | VoiceBundle | VoiceClip
+EncodedVoice = VoiceCodes | VoiceBundle
+Voice = EncodedVoice | VoiceClip
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +96,7 @@ class PrefillPlan:
         return len(self.columns) + (0 if self.embeddings is None else len(self.embeddings))
 
 
-def plan_prompt(
-    spec: ModelSpec, voice: VoiceCodes | VoiceBundle | None, persona: Sequence[int]
-) -> PrefillPlan:
+def plan_prompt(spec: ModelSpec, voice: EncodedVoice | None, persona: Sequence[int]) -> PrefillPlan:
     """Lay a voice and a persona out as columns.
 
     Args:
@@ -122,7 +136,7 @@ def plan_prompt(
     )
 
 
-def _check_voice(spec: ModelSpec, voice: VoiceCodes | VoiceBundle | None) -> None:
+def _check_voice(spec: ModelSpec, voice: EncodedVoice | None) -> None:
     if isinstance(voice, VoiceCodes):
         codes = voice.codes
         fits = codes.ndim == 2 and codes.shape[1] == CODEBOOKS and len(codes) > 0

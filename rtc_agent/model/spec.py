@@ -45,10 +45,14 @@ class Family:
     """Whether a session may open with a voice and a persona."""
     depformer_steps: int
     """Steps of the released depformer."""
+    reference_lag: int
+    """Calls by which the reference returns a frame later than it could."""
 
 
-PERSONAPLEX = Family("personaplex", ring_loss=1, takes_prompts=True, depformer_steps=16)
-MOSHI = Family("moshi", ring_loss=0, takes_prompts=False, depformer_steps=8)
+PERSONAPLEX = Family(
+    "personaplex", ring_loss=1, takes_prompts=True, depformer_steps=16, reference_lag=1
+)
+MOSHI = Family("moshi", ring_loss=0, takes_prompts=False, depformer_steps=8, reference_lag=0)
 FAMILIES: Mapping[str, Family] = {f.name: f for f in (PERSONAPLEX, MOSHI)}
 
 
