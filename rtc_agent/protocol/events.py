@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 FRAME_MS = 80
+CONFIGURE_FRAMES = 25
+"""Two seconds: how long a call may still be given another voice or persona."""
 Who = Literal["caller", "agent"]
 
 
@@ -71,6 +73,14 @@ class Stats(CallEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Levels(CallEvent):
+    """How loud both are just now, 0 … 1 (−60 dBFS and below … full scale). Worth nothing later."""
+
+    caller: float
+    agent: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Ended(CallEvent):
     """The call is over; nothing follows."""
 
@@ -98,11 +108,23 @@ class FlushPlayout:
 
 
 @dataclass(frozen=True, slots=True)
+class Configure:
+    """Begin again with another voice or persona; None keeps what there is.
+
+    Only while the conversation is younger than `CONFIGURE_FRAMES`: what an agent has begun to be
+    cannot be changed under it.
+    """
+
+    voice: str | None = None
+    persona: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Hangup:
     """The caller is done."""
 
 
-Command = SetMuted | Dtmf | FlushPlayout | Hangup
+Command = SetMuted | Dtmf | FlushPlayout | Configure | Hangup
 
 
 @dataclass(frozen=True, slots=True)

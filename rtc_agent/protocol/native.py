@@ -60,6 +60,8 @@ class NativeDialect:
         self._seq = 0
 
     def encode(self, event: CallEvent) -> Sequence[str]:
+        if isinstance(event, events.Levels):
+            return []
         type_, fields = _describe(event)
         return [self._message(type_, event.frame, fields)]
 
