@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
+import torch.nn.functional as F
+from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from rtc_agent.errors import CheckpointError
@@ -15,13 +17,25 @@ from rtc_agent.model.prompts import VoiceBundle, VoiceCodes, plan_prompt
 from rtc_agent.model.spec import COLUMN_ROWS, ModelSpec
 
 _CACHE_COLUMNS = 4
+_NOT_A_VOICE = (
+    pickle.UnpicklingError,
+    AttributeError,
+    EOFError,
+    KeyError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
+"""What `torch.load` and a look into what it gave may raise on a file of another kind."""
 
 Embed = Callable[[Tensor], Tensor]
 """Token columns [n, 17] to inputs of the temporal transformer [n, dim]."""
 
 
-def load_bundle(content: bytes, label: str, spec: ModelSpec) -> VoiceBundle:
+def load_voice(content: bytes, label: str, spec: ModelSpec) -> VoiceBundle | VoiceCodes:
     """Read a `.pt`: `embeddings` [N, 1, 1, dim] and `cache` [1, 17, 4]. No code in it is run.
+
+    Files saved here also have `codes` [N + 1, 8], which say the same in any dtype and are taken.
 
     Args:
         label: what to call it in an error.
@@ -31,12 +45,12 @@ def load_bundle(content: bytes, label: str, spec: ModelSpec) -> VoiceBundle:
     """
     try:
         saved = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
-        embeddings, cache = saved["embeddings"], saved["cache"]
-    except (pickle.UnpicklingError, RuntimeError, EOFError, KeyError, TypeError, ValueError) as e:
+        embeddings, cache, codes = saved["embeddings"], saved["cache"], saved.get("codes")
+    except _NOT_A_VOICE as error:
         raise CheckpointError(
             f"{label} is not a voice file: a dict of `embeddings` and `cache` is expected."
-        ) from e
-    if not (isinstance(embeddings, Tensor) and isinstance(cache, Tensor)):
+        ) from error
+    if not all(isinstance(part, Tensor) for part in (embeddings, cache)):
         raise CheckpointError(f"{label} is not a voice file: its parts are not tensors.")
     expected = [1, 1, spec.lm.dim], [1, COLUMN_ROWS, _CACHE_COLUMNS]
     if list(embeddings.shape[1:]) != expected[0] or list(cache.shape) != expected[1]:
@@ -48,6 +62,8 @@ def load_bundle(content: bytes, label: str, spec: ModelSpec) -> VoiceBundle:
     limits = torch.tensor((spec.lm.text_card, *(spec.lm.card,) * (COLUMN_ROWS - 1)))
     if not (embeddings.isfinite().all() and ((tokens >= -1) & (tokens <= limits[:, None])).all()):
         raise CheckpointError(f"{label} holds values that this model does not have.")
+    if isinstance(codes, Tensor):
+        return VoiceCodes(codes)
     return VoiceBundle(embeddings[:, 0, 0], tokens)
 
 
@@ -68,19 +84,46 @@ def bundle_from_codes(spec: ModelSpec, codes: Tensor, embed: Embed) -> VoiceBund
     return VoiceBundle(embed(columns[: frames - 1]), cache)
 
 
-def save_bundle(bundle: VoiceBundle, path: Path) -> None:
-    """Write a bundle as the reference does, so that either can load it.
+def embed_from_checkpoint(lm: Path, columns: Tensor) -> Tensor:
+    """`TemporalTransformer.embed` in the file's own dtype, reading one table at a time.
+
+    For adding a voice on a machine that could not hold the model.
+
+    Raises:
+        CheckpointError: the file is damaged or has no embeddings.
+    """
+    tables = [(f"emb.{k}.weight", row) for k, row in enumerate(range(1, COLUMN_ROWS))]
+    try:
+        with safe_open(lm, framework="pt") as file:
+            # In this order, the text last: in bfloat16 the order shows.
+            parts = (
+                F.embedding(columns[:, row], file.get_tensor(key))
+                for key, row in (*tables, ("text_emb.weight", 0))
+            )
+            total = next(parts)
+            for part in parts:
+                total = total + part
+    except (OSError, SafetensorError) as error:
+        raise CheckpointError(f"{lm} cannot be read: {error}.") from error
+    return total
+
+
+def save_voice(codes: VoiceCodes, bundle: VoiceBundle, path: Path) -> None:
+    """Write a voice as the reference does, so that either can load it, and its codes beside.
 
     Raises:
         CheckpointError: the file cannot be written.
     """
     part = path.with_name(path.name + ".part")
+    saved = {
+        "embeddings": bundle.embeddings[:, None, None].clone(),
+        "cache": bundle.cache[None],
+        "codes": codes.codes,
+    }
     try:
-        torch.save(
-            {"embeddings": bundle.embeddings[:, None, None].clone(), "cache": bundle.cache[None]},
-            part,
-        )
+        path.parent.mkdir(parents=True, exist_ok=True)
+        torch.save(saved, part)
         part.replace(path)
     except (OSError, RuntimeError) as error:
         part.unlink(missing_ok=True)
-        raise CheckpointError(f"{path} cannot be written: {error}") from error
+        raise CheckpointError(f"{path} cannot be written: {error}.") from error

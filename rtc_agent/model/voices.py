@@ -18,7 +18,7 @@ from rtc_agent.model.catalog import VOICES_FILE
 from rtc_agent.model.prompts import Voice, VoiceClip, VoiceCodes
 from rtc_agent.model.spec import ModelSpec
 from rtc_agent.model.voice_clip import read_clip
-from rtc_agent.model.voice_file import Embed, bundle_from_codes, load_bundle, save_bundle
+from rtc_agent.model.voice_file import Embed, bundle_from_codes, load_voice, save_voice
 
 Encode = Callable[[VoiceClip], VoiceCodes]
 """What a codec that starts fresh makes of a clip."""
@@ -97,7 +97,7 @@ class VoiceLibrary:
             content = source.read()
         except (OSError, KeyError, EOFError, zlib.error, tarfile.TarError) as error:
             raise CheckpointError(f"{source.label} cannot be read: {error}.") from error
-        return load_bundle(content, source.label, self._spec)
+        return load_voice(content, source.label, self._spec)
 
     def add(
         self, name: str, clip: Path, encode: Encode, embed: Embed, *, replace: bool = False
@@ -115,10 +115,8 @@ class VoiceLibrary:
         if name in self._sources and not replace:
             raise InvalidRequest(f"There is a voice {name} already; --replace overwrites it.")
         voice = encode(read_clip(clip))
-        bundle = bundle_from_codes(self._spec, voice.codes, embed)
-        self._folder.mkdir(parents=True, exist_ok=True)
         path = self._folder / f"{name}.pt"
-        save_bundle(bundle, path)
+        save_voice(voice, bundle_from_codes(self._spec, voice.codes, embed), path)
         self._sources[name] = _Source(path)
         return path
 
