@@ -186,3 +186,39 @@ class CallFailed(RtcAgentError):
 
     code = "call_failed"
     http_status = 502
+
+
+class GatewayUnreachable(RtcAgentError):
+    """The telephone gateway does not answer, or the connection to it was lost."""
+
+    code = "gateway_unreachable"
+    http_status = 503
+
+
+class GatewayRefused(RtcAgentError):
+    """The telephone gateway refused a request; the message is the gateway's."""
+
+    code = "gateway_refused"
+    http_status = 502
+
+    def __init__(self, message: str, *, gateway_code: int = 0) -> None:
+        super().__init__(message)
+        self.gateway_code = gateway_code
+
+
+class NumberNotAllowed(RtcAgentError):
+    """The settings do not allow a call to that address."""
+
+    code = "number_not_allowed"
+    http_status = 403
+
+
+class PhoneCallFailed(RtcAgentError):
+    """The called party could not be reached; `sip_code` says why."""
+
+    code = "phone_call_failed"
+    http_status = 502
+
+    def __init__(self, message: str, *, sip_code: int) -> None:
+        super().__init__(message)
+        self.sip_code = sip_code
