@@ -17,6 +17,9 @@ from rtc_agent.wav import WavReader, WavWriter
 
 _LATEST_PACKET_S = 1.0
 """How long the last packets of the recorded time are waited for."""
+_LATE_WORDS_S = 1.0
+"""How long the call goes on, unrecorded, for text about the last thing said: that somebody has
+stopped speaking is only known after a pause."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +90,7 @@ async def place_call(order: CallOrder) -> CallReport:
             end_s = origin_s + samples / SAMPLE_RATE
             if whole and await client.wait_until(end_s):
                 await _last_packets(client, end_s)
+                await client.wait_until(end_s + _LATE_WORDS_S)
     recording = client.recording(origin_s, samples)
     with WavWriter(order.output) as writer:
         for block in recording.blocks():
