@@ -12,8 +12,8 @@ import aioice.ice
 import numpy as np
 import pytest
 import pytest_asyncio
-from fake_server import FakeServer
-from page_driver import INSECURE_HOST
+from tests.web.fake_server import FakeServer
+from tests.web.page_driver import INSECURE_HOST
 from playwright.async_api import Browser, BrowserContext, Page, async_playwright
 from scipy.signal import resample_poly
 

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from fake_server import FakeServer
-from page_driver import (
+from tests.web.fake_server import FakeServer
+from tests.web.page_driver import (
     HANG_UP,
     MUTE,
     START,

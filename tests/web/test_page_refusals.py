@@ -6,8 +6,15 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from fake_server import FakeServer, refusal
-from page_driver import INSECURE_HOST, START, expect_let_go, expect_problem, open_page, reach
+from tests.web.fake_server import FakeServer, refusal
+from tests.web.page_driver import (
+    INSECURE_HOST,
+    START,
+    expect_let_go,
+    expect_problem,
+    open_page,
+    reach,
+)
 from playwright.async_api import Page, expect
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]

@@ -1,0 +1,151 @@
+"""The page against the real server: the voice comes back, and the text with it."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import signal
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import pytest_asyncio
+from playwright.async_api import Page, expect
+
+from tests.web.page_driver import START, STATE, expect_let_go, go_live, lines, open_page, reach
+
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
+
+START_TIMEOUT_S = 30
+RECORD_S = 6
+STEP_MS = 40
+
+_RECORD = """async ([seconds, stepMs]) => {
+  const context = new window.RealAudioContext();
+  const [peer] = window.peers;
+  const taps = [peer.getSenders()[0].track, peer.getReceivers()[0].track].map((track) => {
+    const analyser = new AnalyserNode(context, { fftSize: 2048 });
+    context.createMediaStreamSource(new MediaStream([track])).connect(analyser);
+    return analyser;
+  });
+  const samples = new Float32Array(2048);
+  const levels = [[], []];
+  const start = performance.now();
+  for (let step = 0; step < (seconds * 1000) / stepMs; step += 1) {
+    const due = start + step * stepMs;
+    await new Promise((resolve) => setTimeout(resolve, due - performance.now()));
+    taps.forEach((tap, side) => {
+      tap.getFloatTimeDomainData(samples);
+      levels[side].push(samples.reduce((sum, sample) => sum + sample * sample, 0) / samples.length);
+    });
+  }
+  await context.close();
+  return levels;
+}"""
+"""Mean square of the microphone and of the agent's sound, step by step."""
+
+
+class RealServer:
+    """`rtc-agent serve` in a process of its own."""
+
+    def __init__(self, process: Process, url: str) -> None:
+        self.process = process
+        self.url = url
+
+    @classmethod
+    async def start(cls, *options: str) -> RealServer:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "rtc_agent", "serve", "--agent", "echo", "--port", "0"),
+            *("--ice-host", "127.0.0.1", *options),
+            stdout=PIPE,
+            cwd=Path(__file__).parents[2],
+        )
+        assert process.stdout is not None
+        async with asyncio.timeout(START_TIMEOUT_S):
+            line = (await process.stdout.readline()).decode()
+        found = re.fullmatch(r"ready (http://\S+)\n", line)
+        assert found, line
+        return cls(process, found[1])
+
+    async def stop(self) -> None:
+        if self.process.returncode is None:
+            self.process.send_signal(signal.SIGTERM)
+        async with asyncio.timeout(10):
+            await self.process.wait()
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def real_server() -> AsyncIterator[RealServer]:
+    started = await RealServer.start("--sessions", "1")
+    yield started
+    await started.stop()
+
+
+async def test_the_voice_comes_back_and_so_does_the_text(
+    page: Page, real_server: RealServer
+) -> None:
+    await go_live(page, real_server.url)
+    sent, heard = (
+        np.sqrt(np.array(levels)) for levels in await page.evaluate(_RECORD, [RECORD_S, STEP_MS])
+    )
+    likeness, delay_ms = best_match(sent, heard)
+    assert likeness > 0.75, (likeness, delay_ms)
+    assert 40 <= delay_ms <= 600
+
+    await expect(page.locator("#log")).to_contain_text(re.compile(r"you spoke for \d\.\d s"))
+    spoken = await lines(page)
+    assert any(who == "You" and what.startswith("spoke for") for _, who, what in spoken)
+    await expect(page.locator("#meter-agent")).not_to_have_attribute("aria-valuenow", "-60")
+    await expect(page.locator("#fact-rtt")).to_have_text(re.compile(r"^\d+ ms$"))
+    await expect(page.locator("#fact-path")).to_have_text("direct over UDP")
+
+
+def best_match(sent: np.ndarray, heard: np.ndarray) -> tuple[float, int]:
+    """The best correlation of two level curves, and the delay in ms at which it is found."""
+    most = 1_000 // STEP_MS
+    scores = [
+        float(np.corrcoef(sent[: len(sent) - lag or None], heard[lag:])[0, 1])
+        for lag in range(most)
+    ]
+    best = int(np.argmax(scores))
+    return scores[best], best * STEP_MS
+
+
+async def test_a_second_caller_is_told_that_the_server_is_full(
+    page: Page, real_server: RealServer
+) -> None:
+    await go_live(page, real_server.url)
+    second = await page.context.new_page()
+    await open_page(second, real_server.url)
+    await second.click(START)
+    await expect(second.locator("#problem")).to_contain_text("All lines are busy")
+    await expect(second.locator(START)).to_contain_text("Try again in")
+    await expect_let_go(second)
+    await reach(page, "live")
+
+    await page.click("#hangup")
+    await reach(page, "ended")
+    await second.click(START)
+    await reach(second, "live")
+
+
+async def test_a_server_that_stops_tells_the_caller_why(
+    page: Page, real_server: RealServer
+) -> None:
+    await go_live(page, real_server.url)
+    await real_server.stop()
+    await reach(page, "ended")
+    await expect(page.locator(STATE)).to_have_text("Call ended. The server is being stopped.")
+    await expect_let_go(page)
+
+
+async def test_a_server_that_dies_is_noticed(page: Page, real_server: RealServer) -> None:
+    await go_live(page, real_server.url)
+    real_server.process.kill()
+    await reach(page, "interrupted", 15)
+    await reach(page, "ended", 20)
+    await expect(page.locator(STATE)).to_contain_text("The connection was lost")
+    await expect_let_go(page)
