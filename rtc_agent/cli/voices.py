@@ -9,6 +9,7 @@ import typer
 
 if TYPE_CHECKING:
     from rtc_agent.model.folder import ModelFolder
+    from rtc_agent.model.prompts import VoiceClip, VoiceCodes
 
 _MODEL = typer.Option(
     help="Folder of the model's files.", show_default="where `download` puts PersonaPlex"
@@ -60,21 +61,25 @@ def add(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
     """Make a voice of a recording and keep it as voices/NAME.pt in the model's folder."""
-    import torch
-
     from rtc_agent.cli.output import json_refusal, print_json
     from rtc_agent.model.checkpoint import load_mimi
-    from rtc_agent.model.voice_clip import encode_clip
+    from rtc_agent.model.mimi import MimiEncoder
+    from rtc_agent.model.opening import encode_clip, finish
     from rtc_agent.model.voice_file import embed_from_checkpoint
     from rtc_agent.model.voices import VoiceLibrary
 
-    with json_refusal(as_json), torch.inference_mode():
+    with json_refusal(as_json):
         folder = _open(model)
         mimi = folder.spec.mimi
+
+        def encode(clip: VoiceClip) -> VoiceCodes:
+            encoder = MimiEncoder(mimi, load_mimi(folder.codec, mimi), rows=1)
+            return finish(encode_clip(encoder, clip))
+
         path = VoiceLibrary(folder.path, folder.spec).add(
             name,
             recording,
-            lambda clip: encode_clip(mimi, load_mimi(folder.codec, mimi), clip),
+            encode,
             lambda columns: embed_from_checkpoint(folder.lm, columns),
             replace=replace,
         )

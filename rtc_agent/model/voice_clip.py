@@ -9,10 +9,7 @@ import torch
 
 from rtc_agent.engine.stepper import SAMPLE_RATE, Pcm
 from rtc_agent.errors import BadAudioFile
-from rtc_agent.model.mimi import MimiEncoder
-from rtc_agent.model.mimi_weights import MimiWeights
-from rtc_agent.model.prompts import VoiceClip, VoiceCodes
-from rtc_agent.model.spec import MimiSpec
+from rtc_agent.model.prompts import VoiceClip
 from rtc_agent.wav import read_wav
 
 LOUDNESS_LUFS = -24.0
@@ -56,12 +53,3 @@ def read_clip(path: Path) -> VoiceClip:
     """
     pcm = normalise_loudness(read_wav(path, MAX_SECONDS))
     return VoiceClip.from_pcm(torch.from_numpy(pcm))
-
-
-def encode_clip(spec: MimiSpec, weights: MimiWeights, clip: VoiceClip) -> VoiceCodes:
-    """The codes that a codec which starts fresh makes of a clip."""
-    encoder = MimiEncoder(spec, weights, rows=1)
-    live = torch.ones(1, dtype=torch.bool, device=weights.device)
-    frames = clip.frames.to(weights.device)
-    codes = [encoder.encode(frame[None], live)[0] for frame in frames]
-    return VoiceCodes(torch.cat(codes).cpu())
