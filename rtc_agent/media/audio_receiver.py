@@ -10,10 +10,18 @@ import numpy as np
 
 from rtc_agent.engine.stepper import SAMPLE_RATE, Pcm
 from rtc_agent.media.aiortc_shim import RtpPacket
-from rtc_agent.media.codecs import AudioDecoder, CodecInfo, decoder_for, silence
+from rtc_agent.media.codecs import OPUS, AudioDecoder, CodecInfo, decoder_for, silence
 from rtc_agent.media.levels import dbfs
 from rtc_agent.media.opus import CodecError
-from rtc_agent.media.receive_buffer import Arrival, Lost, Nothing, Played, Quiet, ReceiveBuffer
+from rtc_agent.media.receive_buffer import (
+    Arrival,
+    Lost,
+    MediaPacket,
+    Nothing,
+    Played,
+    Quiet,
+    ReceiveBuffer,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -108,7 +116,7 @@ class AudioReceiver:
             packets_received=counts.received,
             packets_lost=counts.lost,
             concealed_ms=self._concealed / _MS,
-            dropped_ms=(self._dropped + counts.late_samples) / _MS,
+            dropped_ms=(self._dropped + counts.late_samples + counts.overflowed_samples) / _MS,
             before_ready_ms=self._before_ready / _MS,
             jitter_ms=counts.jitter_s * 1000,
             buffer_ms=(self._buffer.waiting() + len(self._ready)) / _MS,
@@ -119,6 +127,8 @@ class AudioReceiver:
         good time, so that every later one will be too."""
         end = self._buffer.end_of_arrived(now_s - SAFETY_S)
         self._before_ready += self._buffer.seek(end - samples)
+        self._before_ready += self._buffer.counts.overflowed_samples
+        self._buffer.counts.overflowed_samples = 0
 
     def _shed_backlog(self, samples: int) -> None:
         excess = self._buffer.waiting() + len(self._ready) - samples - MAX_BACKLOG
@@ -130,9 +140,12 @@ class AudioReceiver:
         self._settle_hold()
         stretch = self._buffer.read(wanted)
         if isinstance(stretch, Played):
+            if self._ends_talk(stretch.packet):
+                # Decoding it would start concealment of whatever was last heard.
+                self._active = False
+                return self._fill(stretch.packet.length)[stretch.skip :]
             self._since_packet = 0
-            pcm = self._decode(stretch)
-            return pcm[stretch.skip :]
+            return self._decode(stretch)[stretch.skip :]
         if isinstance(stretch, Lost):
             return self._bridge(stretch)
         if isinstance(stretch, Quiet):
@@ -155,6 +168,9 @@ class AudioReceiver:
             self._buffer.pass_over(min(gap, self._held))
         self._held = 0
 
+    def _ends_talk(self, packet: MediaPacket) -> bool:
+        return self._codecs[packet.payload_type] is OPUS and len(packet.payload) <= _DTX_BYTES
+
     def _decode(self, played: Played) -> Pcm:
         packet = played.packet
         decoder = self._decoder_for(packet.payload_type)
@@ -168,7 +184,7 @@ class AudioReceiver:
             return decoder.conceal(packet.length)
         if len(pcm) != packet.length:
             pcm = np.resize(pcm, packet.length) if len(pcm) else silence(packet.length)
-        self._active = len(packet.payload) > _DTX_BYTES and dbfs(pcm) > _ACTIVE_DBFS
+        self._active = dbfs(pcm) > _ACTIVE_DBFS
         return pcm
 
     def _bridge(self, lost: Lost) -> Pcm:

@@ -86,7 +86,8 @@ class BufferCounts:
     late: int = 0
     """Arrived after their time had been filled otherwise."""
     late_samples: int = 0
-    overflowed: int = 0
+    overflowed_samples: int = 0
+    """Given up because nobody read for longer than `MAX_SPAN`."""
     restarts: int = 0
     jitter_s: float = 0.0
     """Interarrival jitter (RFC 3550, 6.4.1)."""
@@ -318,7 +319,7 @@ class ReceiveBuffer:
         while self._packets[-1].end - self._packets[0].start > MAX_SPAN:
             dropped = self._packets.pop(0)
             self._played_sequence = dropped.sequence
-            self.counts.overflowed += 1
+            self.counts.overflowed_samples += dropped.length
         return packet
 
     def _check_sequence_run(self, arrival: Arrival, start: int) -> None:
