@@ -53,7 +53,7 @@ class TrackStatus(BaseModel):
 class Keys(BaseModel):
     """Of `dtmf`: several keys since 2.1, one before."""
 
-    buttons: list[Annotated[str, Field(pattern=r"^[0-9*#]$")]] = Field([], max_length=32)
+    buttons: Annotated[list[Annotated[str, Field(pattern=r"^[0-9*#]$")]], Field(max_length=32)] = []
     button: Annotated[str, Field(pattern=r"^[0-9*#]$")] | None = None
 
 
