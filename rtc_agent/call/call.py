@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -68,12 +69,15 @@ class Call:
         self.state = CallState.CONNECTING
         self.reason: EndReason | None = None
         self.transport: Transport | None = None
+        self.prepared = asyncio.Event()
+        """Set once the agent is ready, or the call has ended before it was."""
         self._engine = engine
         self._limits = limits
         self._clock = clock
         self._on_ended = on_ended
         self._channels = Channels(dialects)
         self._frame = 0
+        self._held = False
         self._moments = _Moments(offered=clock.now())
         self._heard = HeardSource()
         self._caller_speech = SpeechDetector()
@@ -85,6 +89,19 @@ class Call:
         """The transport that answered the offer; it may already have reported events."""
         self.transport = transport
         self._heard.attach(transport.source)
+
+    # What a telephone does beyond media
+
+    def press(self, keys: str) -> None:
+        """Keys of the caller's telephone, in order."""
+        if self.state is not CallState.ENDED:
+            self._obey(events.Dtmf(keys))
+
+    def set_held(self, held: bool) -> None:
+        """The caller put the call on hold, or took it back. Meanwhile the agent hears silence, and
+        neither its own nor the network's silence counts against the caller."""
+        self._held = self._heard.held = held
+        self._moments.spoke = self._clock.now()
 
     # What the transport reports
 
@@ -123,6 +140,7 @@ class Call:
     # What the engine reports
 
     def on_ready(self) -> None:
+        self.prepared.set()
         self._go_live_if_ready()
 
     def on_frame(self, frame: AgentFrame) -> None:
@@ -174,6 +192,7 @@ class Call:
         if self.state is CallState.ENDED:
             return
         was, self.state, self.reason = self.state, CallState.ENDED, reason
+        self.prepared.set()
         self._session.close()
         self._channels.tell(
             events.Ended(frame=self._frame, reason=reason.value, message=detail or reason.message)
@@ -234,9 +253,9 @@ class Call:
         return CallTimes(
             since_offer=now - self._moments.offered,
             connected=self.state in (CallState.OPENING, CallState.LIVE),
-            silent=self.transport.silent_s() if self.transport is not None else 0.0,
+            silent=0.0 if self.transport is None or self._held else self.transport.silent_s(),
             live=None if live is None else now - live,
-            unspoken=now - self._moments.spoke,
+            unspoken=0.0 if self._held else now - self._moments.spoke,
         )
 
     def _age_ms(self) -> float:

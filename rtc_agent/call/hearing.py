@@ -19,6 +19,8 @@ class HeardSource:
     def __init__(self) -> None:
         self._source: FrameSource | None = None
         self.muted = False
+        self.held = False
+        """The caller's telephone has the call on hold: its music is not for the agent."""
         self.last: Pcm = _SILENCE
         """The frame most recently reserved: what the agent heard last."""
 
@@ -27,7 +29,7 @@ class HeardSource:
 
     def reserve(self) -> Pcm:
         frame = _SILENCE if self._source is None else self._source.reserve()
-        self.last = _SILENCE if self.muted else frame
+        self.last = _SILENCE if self.muted or self.held else frame
         return self.last
 
     def commit(self) -> None:

@@ -54,6 +54,11 @@ class CallRegistry:
         return iter(list(self._calls.values()))
 
     @property
+    def limits(self) -> CallLimits:
+        """Limits of every call that has none of its own."""
+        return self._limits
+
+    @property
     def draining(self) -> bool:
         return self._draining
 
@@ -74,8 +79,13 @@ class CallRegistry:
         except KeyError:
             raise UnknownCall("No call of that id is in progress.") from None
 
-    async def place(self, spec: SessionSpec, connect: Connect) -> tuple[Call, str]:
+    async def place(
+        self, spec: SessionSpec, connect: Connect, limits: CallLimits | None = None
+    ) -> tuple[Call, str]:
         """Make a call: take a slot, answer the offer.
+
+        Args:
+            limits: this call's own; the server's if left out.
 
         Returns:
             The call, and the answer for the caller.
@@ -90,7 +100,13 @@ class CallRegistry:
         ids = CallIds(public=f"call-{secrets.token_hex(4)}", session=secrets.token_urlsafe(16))
         logs.call_id.set(ids.public)
         call = Call(
-            ids, spec, self.engine, self._limits, self._clock, self._dialects, self._on_ended
+            ids,
+            spec,
+            self.engine,
+            limits or self._limits,
+            self._clock,
+            self._dialects,
+            self._on_ended,
         )
         self._calls[ids.session] = call
         try:
