@@ -115,7 +115,7 @@ class Description:
         starts = [i for i, line in enumerate(lines) if line.startswith("m=")]
         if len(starts) > MAX_SECTIONS:
             raise InvalidOffer(f"The session description has more than {MAX_SECTIONS} sections.")
-        ends = [*starts[1:], len(lines)]
+        ends = [*starts[1:], len(lines)][: len(starts)]
         sections = [Section.parse(lines[a:b]) for a, b in zip(starts, ends, strict=True)]
         session = lines[: starts[0]] if starts else lines
         return cls(tuple(session), tuple(sections))
@@ -181,7 +181,7 @@ def read_offer(text: str) -> Offer:
     audio = sections[audio_index]
     data = None if data_index is None else sections[data_index]
     for section in sections.values():
-        _check_transport(section)
+        _check_transport(description, section)
     reduced = Description(tuple(session), tuple(sections[i] for i in keep))
     left_out = tuple(i for i in range(len(description.sections)) if i not in keep)
     return Offer(description, str(reduced), audio, data, left_out)
@@ -314,9 +314,15 @@ def _with_mid(section: Section, index: int) -> Section:
     return replace(section, lines=(*section.lines, f"a=mid:{index}"))
 
 
-def _check_transport(section: Section) -> None:
+def _check_transport(description: Description, section: Section) -> None:
     if section.kind == "audio" and not section.flag("rtcp-mux"):
         raise UnsupportedOffer("The offered audio lacks `a=rtcp-mux`, which this server needs.")
+    if not section.attributes("fingerprint") and not _attributes(
+        description.session, "fingerprint"
+    ):
+        raise InvalidOffer(
+            "The offer has no `a=fingerprint`: without it no encrypted connection can be made."
+        )
 
 
 def _refuse(section: Section, audio: Section, bundled: bool) -> Section:
