@@ -8,10 +8,12 @@ import logging
 from types import TracebackType
 from typing import Any, Self
 
-from aiortc import RTCPeerConnection, RTCRtpReceiver, RTCRtpSender, RTCSessionDescription
+from aiortc import RTCPeerConnection, RTCRtpReceiver, RTCSessionDescription
 from aiortc.rtcrtpparameters import RTCRtpCodecCapability
 
+from rtc_agent.client.impair import Impairment
 from rtc_agent.client.messages import ReceivedMessage, parse
+from rtc_agent.client.network import Downlink, Uplink
 from rtc_agent.client.offer import Signaling
 from rtc_agent.client.paced_track import PacedTrack, Quiet
 from rtc_agent.client.packets import PacketLog
@@ -46,11 +48,12 @@ class CallClient:
         codec: str = "opus",
         ice: IceSettings | None = None,
         quiet: Quiet | None = None,
-        drift_ppm: float = 0.0,
+        impairment: Impairment | None = None,
         clock: Clock | None = None,
     ) -> None:
         """`codec` (opus, PCMU, PCMA, G722) is the only one offered. `quiet` is sent while nothing
-        plays; by default silence, encoded as it goes."""
+        plays; by default silence, encoded as it goes. An `impairment` is laid over the real
+        network, and its drift over the sender's clock."""
         self.codec: CodecInfo = CODECS[codec.lower()]
         self.encoder = encoder_for(self.codec)
         self.clock = clock or MonotonicClock()
@@ -68,10 +71,14 @@ class CallClient:
             quiet or Silence(self.encoder),
             self.clock,
             self.codec,
-            drift_ppm=drift_ppm,
+            drift_ppm=impairment.drift_ppm if impairment else 0.0,
         )
         self._signaling = signaling
         self._ice = ice or IceSettings()
+        self._uplink = (
+            Uplink(impairment, self.clock) if impairment and impairment.on("up") else None
+        )
+        self._downlink = Downlink(impairment) if impairment and impairment.on("down") else None
         self._started_s = 0.0
         self._over = asyncio.Event()
         self._connected = asyncio.Event()
@@ -89,11 +96,6 @@ class CallClient:
         trace: TracebackType | None,
     ) -> None:
         await self.aclose()
-
-    @property
-    def sender(self) -> RTCRtpSender:
-        """What sends the caller's packets, for whoever impairs them."""
-        return self._pc.getTransceivers()[0].sender
 
     async def connect(self, timeout_s: float = 15.0) -> None:
         """Offer a call and wait until media can flow.
@@ -123,6 +125,8 @@ class CallClient:
             raise CallRefused(f"The server's answer cannot be used: {error}.") from error
         if not shim.tap_audio(transceiver.receiver, self._on_packet):
             raise ConfigError("This version of aiortc does not let a caller see its packets.")
+        if self._uplink and not shim.divert_media(transceiver.sender, self._uplink.carry):
+            raise ConfigError("This version of aiortc does not let packets be impaired.")
         left_s = timeout_s - (self.clock.now() - self._started_s)
         if not await self._happens(self._connected, left_s):
             raise CallFailed(
@@ -180,6 +184,8 @@ class CallClient:
             await asyncio.sleep(0.02)
         self._end("hangup")
         self.track.stop()
+        if self._uplink:
+            await self._uplink.aclose()
         await shim.close(self._pc, _CLOSE_S)
 
     def _on_state(self) -> None:
@@ -190,7 +196,10 @@ class CallClient:
                 self._end("connection_failed")
 
     def _on_packet(self, packet: shim.RtpPacket) -> None:
-        self.log.add(self.clock.now(), packet.sequence_number, packet.timestamp, packet.payload)
+        now_s = self.clock.now()
+        arrivals = self._downlink.arrivals(now_s) if self._downlink else (now_s,)
+        for when_s in arrivals:
+            self.log.add(when_s, packet.sequence_number, packet.timestamp, packet.payload)
 
     def _on_message(self, text: str | bytes) -> None:
         message = parse(self.clock.now(), text)

@@ -49,8 +49,9 @@ class Recording:
         self._clock_rate = codec.clock_rate
         self._samples = samples
         self._arrivals = Arrivals(self._packets)
-        line = SenderLine.through(self._packets, codec.clock_rate, origin_s)
-        self._first_timestamp = line.timestamp_at(origin_s) if line else None
+        self._origin_s = origin_s
+        self._line = SenderLine.through(self._packets, codec.clock_rate, origin_s)
+        self._first_timestamp = self._line.timestamp_at(origin_s) if self._line else None
         self.heard = Heard()
 
     def read(self) -> Pcm:
@@ -91,6 +92,16 @@ class Recording:
         if packet is None:
             return None
         return packet.arrival_s + (moment - packet.timestamp) / self._clock_rate
+
+    def lateness(self) -> Iterator[tuple[float, float]]:
+        """Each packet's arrival after the origin, and after the earliest it could have come; in
+        seconds, for the packets of the recorded stretch."""
+        if self._line is None:
+            return
+        for packet in self._packets:
+            due_s = self._line.offset_s + packet.timestamp / self._line.clock_rate
+            if 0 <= due_s - self._origin_s < self._samples / SAMPLE_RATE:
+                yield packet.arrival_s - self._origin_s, packet.arrival_s - due_s
 
     def _segments(self) -> Iterator[tuple[int, Pcm, str]]:
         """Place in the recording, samples, and what they are; in order, back to back."""

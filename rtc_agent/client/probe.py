@@ -1,0 +1,217 @@
+"""`rtc-agent probe`: how a call to an echo agent sounds, in figures."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rtc_agent.client import emodel
+from rtc_agent.client.call_client import CallClient, samples_in
+from rtc_agent.client.chirps import ProbeSignal
+from rtc_agent.client.figures import percentiles
+from rtc_agent.client.impair import Impairment
+from rtc_agent.client.measurement import Measurement, measure, payloads
+from rtc_agent.client.offer import SmallWebRtcSignaling
+from rtc_agent.client.quality import listening_score
+from rtc_agent.client.sources import EncodedSource, PayloadSource, SilentPayload
+from rtc_agent.engine.stepper import SAMPLE_RATE, Pcm
+from rtc_agent.errors import InvalidRequest
+from rtc_agent.media.codecs import PACKET_S, PACKET_SAMPLES, encoder_for, silence
+from rtc_agent.media.ice import IceSettings
+from rtc_agent.wav import read_wav
+
+LISTEN_ON_S = 2.0
+"""How long the echo of the last sound is waited for."""
+_SETTLE_S = 1.0
+"""Between `ready` and the first measured sound, as in a call whose caller listens first."""
+_PING_EVERY_S = 1.0
+_LONGEST_SPEECH_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeOrder:
+    """What to measure."""
+
+    url: str
+    seconds: float = 30.0
+    """Length of the chirps."""
+    impairment: Impairment = field(default_factory=Impairment)
+    phone: bool = False
+    """Speak PCMU at 8 kHz, as a telephone does."""
+    speech: Path | None = None
+    """A WAV to say after the chirps; its echo is scored by ViSQOL."""
+    ice: IceSettings = field(default_factory=IceSettings)
+
+    def __post_init__(self) -> None:
+        if not 2 <= self.seconds <= 86_400:
+            raise InvalidRequest("A probe takes from 2 seconds to a day.")
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeReport:
+    """What was measured."""
+
+    order: ProbeOrder
+    call_id: str | None
+    connect_ms: float
+    ready_ms: float
+    measured: Measurement
+    network_rtt_ms: tuple[float, ...]
+    """Round trips of pings on the data channel; nothing impairs those."""
+    quality_mos: float | None
+    caller_lateness_ms: float
+    """How late this process sent a packet at most: above some ms it disturbs its own figures."""
+    ended: str
+
+    @property
+    def ok(self) -> bool:
+        """Whether the call lasted and an echo was heard."""
+        return self.ended == "hangup" and bool(self.measured.delays_ms)
+
+    def as_dict(self) -> dict[str, object]:
+        """For JSON."""
+        measured = self.measured
+        uplink_concealed_ms = measured.server.get("concealed_ms", 0.0)
+        return {
+            "mouth_to_ear_ms": percentiles(measured.delays_ms),
+            "underruns": len(measured.dropouts),
+            "concealed_ms": round(measured.concealed_ms + uplink_concealed_ms, 1),
+            "lost_chirps": measured.lost_chirps,
+            "send_to_arrival_ms": percentiles(d - PACKET_S * 1e3 for d in measured.delays_ms),
+            "silent_ms": round(sum(hole.length_s for hole in measured.dropouts) * 1e3, 1),
+            "network_rtt_ms": percentiles(self.network_rtt_ms),
+            "downlink": {
+                "packets": measured.received_packets,
+                "lost": measured.lost_packets,
+                "duplicates": measured.duplicates,
+                "concealed_ms": round(measured.concealed_ms, 1),
+                "lateness_ms": percentiles(late * 1e3 for _, late in measured.arrivals_s),
+            },
+            "server": measured.server,
+            "e_model": self._e_model(),
+            "quality_mos": None if self.quality_mos is None else round(self.quality_mos, 2),
+            "codec": "PCMU" if self.order.phone else "opus",
+            "caller_lateness_ms": round(self.caller_lateness_ms, 1),
+            "connect_ms": round(self.connect_ms, 1),
+            "ready_ms": round(self.ready_ms, 1),
+            "call_id": self.call_id,
+            "ended": self.ended,
+        }
+
+    def _e_model(self) -> dict[str, float] | None:
+        """The rating of each half of the loop: half its delay, and the worse way's loss."""
+        delay_ms = percentiles(self.measured.delays_ms)["p50"]
+        if delay_ms is None:
+            return None
+        measured = self.measured
+        down = _share(measured.lost_packets, measured.received_packets)
+        server = measured.server
+        up = _share(server.get("packets_lost", 0), server.get("packets_received", 0))
+        loss_percent = 100 * max(up, down)
+        r = emodel.rating(delay_ms / 2, loss_percent)
+        return {
+            "r": round(r, 1),
+            "mos": round(emodel.mos(r), 2),
+            "one_way_ms": round(delay_ms / 2, 1),
+            "loss_percent": round(loss_percent, 2),
+        }
+
+
+async def probe(order: ProbeOrder) -> ProbeReport:
+    """Call, chirp, listen, and hang up.
+
+    Raises:
+        BadAudioFile: the speech cannot be read.
+        ServerUnreachable, CallRefused, CallFailed: see `CallClient`.
+    """
+    speech = read_wav(order.speech, _LONGEST_SPEECH_S) if order.speech else None
+    impairment = order.impairment
+    codec = "PCMU" if order.phone else "opus"
+    # A pilot would never let a sender pause.
+    signal = ProbeSignal(SAMPLE_RATE, pilot=not impairment.dtx)
+    encoder = encoder_for(codec)
+    # Encoded beforehand, so that packets leave on time.
+    chirps = payloads(signal, order.seconds, encoder, dtx=impairment.dtx)
+    quiet = SilentPayload(encoder_for(codec).encode(silence(PACKET_SAMPLES)))
+    signaling = SmallWebRtcSignaling(order.url)
+    quality = None
+    async with CallClient(
+        signaling, codec=codec, ice=order.ice, quiet=quiet, impairment=impairment
+    ) as client:
+        await client.connect()
+        await client.wait_ready()
+        pings = _Pings(client)
+        pinging = asyncio.ensure_future(pings.run())
+        try:
+            await client.wait_until(client.clock.now() + _SETTLE_S)
+            origin_s = client.play(PayloadSource(chirps))
+            lasted = await client.wait_said()
+            lasted = lasted and await client.wait_until(client.clock.now() + LISTEN_ON_S)
+            if lasted and speech is not None:
+                quality = await _quality(client, speech, dtx=impairment.dtx)
+        finally:
+            pinging.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await pinging
+    measured = await asyncio.to_thread(
+        measure,
+        client,
+        signal,
+        origin_s,
+        order.seconds,
+        trailing_s=LISTEN_ON_S,
+        drift_ppm=impairment.drift_ppm,
+    )
+    return ProbeReport(
+        order=order,
+        call_id=client.call_id,
+        connect_ms=client.connect_ms or 0.0,
+        ready_ms=client.ready_ms or 0.0,
+        measured=measured,
+        network_rtt_ms=pings.round_trips_ms(),
+        quality_mos=quality,
+        caller_lateness_ms=client.track.worst_lateness_s * 1e3,
+        ended=client.ended or "hangup",
+    )
+
+
+async def _quality(client: CallClient, speech: Pcm, *, dtx: bool) -> float | None:
+    source = EncodedSource([speech], encoder_for(client.codec), dtx=dtx)
+    spoken = list(iter(source.next, None))
+    origin_s = client.play(PayloadSource(spoken))
+    if not await client.wait_said():
+        return None
+    await client.wait_until(client.clock.now() + LISTEN_ON_S)
+    samples = len(speech) + samples_in(LISTEN_ON_S)
+    heard = client.recording(origin_s, samples).read()
+    return await asyncio.to_thread(listening_score, speech, heard)
+
+
+class _Pings:
+    """Pings on the data channel, and their round trips."""
+
+    def __init__(self, client: CallClient) -> None:
+        self._client = client
+        self._sent_s: list[float] = []
+
+    async def run(self) -> None:
+        """Ping every now and then, for ever."""
+        clock = self._client.clock
+        while True:
+            self._client.send({"type": "ping", "id": len(self._sent_s)})
+            self._sent_s.append(clock.now())
+            await clock.sleep_until(clock.now() + _PING_EVERY_S)
+
+    def round_trips_ms(self) -> tuple[float, ...]:
+        """One for each ping that was answered."""
+        return tuple(
+            (message.arrival_s - self._sent_s[message.body["id"]]) * 1e3
+            for message in self._client.messages
+            if message.type == "pong" and message.body.get("id") in range(len(self._sent_s))
+        )
+
+
+def _share(lost: float, received: float) -> float:
+    return lost / (lost + received) if lost + received > 0 else 0.0
