@@ -84,7 +84,7 @@ def _addresses() -> Finding:
         "network",
         Level.NOTE,
         f"{socket.gethostname()} has no address but loopback",
-        "callers on this machine can be served with --ice-host 127.0.0.1",
+        "only callers on this machine can be served, over 127.0.0.1",
     )
 
 

@@ -187,11 +187,15 @@ def ice_transports(pc: RTCPeerConnection) -> list[RTCIceTransport]:
 def restrict_hosts(pc: RTCPeerConnection, hosts: tuple[str, ...]) -> None:
     """Gather host candidates on these addresses alone, loopback allowed.
 
-    Call when the transports exist and before `setLocalDescription`. aioice takes every interface
-    but loopback and has no setting for it; can go once it has one.
+    None given stands for every interface, and for loopback where there is no other, so that a
+    machine without a network can still call itself. Call when the transports exist and before
+    `setLocalDescription`. aioice takes every interface but loopback and has no setting for it; can
+    go once it has one.
     """
     if not hosts:
-        return
+        if aioice.ice.get_host_addresses(use_ipv4=True, use_ipv6=True):
+            return
+        hosts = ("127.0.0.1",)
     for transport in ice_transports(pc):
         connection: Any = getattr(transport.iceGatherer, "_connection", None)
         original = getattr(connection, "get_component_candidates", None)
