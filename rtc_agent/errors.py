@@ -67,6 +67,27 @@ class CallConflict(RtcAgentError):
     http_status = 409
 
 
+class PreconditionRequired(RtcAgentError):
+    """The request must say which version of the session it is meant for."""
+
+    code = "precondition_required"
+    http_status = 428
+
+
+class PreconditionFailed(RtcAgentError):
+    """The request is meant for another version of the session than there is."""
+
+    code = "precondition_failed"
+    http_status = 412
+
+
+class UnsupportedMediaType(RtcAgentError):
+    """The body is of a kind that is not read here; the message names those that are."""
+
+    code = "unsupported_media_type"
+    http_status = 415
+
+
 class ServerFull(RtcAgentError):
     """Every slot is taken."""
 
