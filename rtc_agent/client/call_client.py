@@ -110,8 +110,7 @@ class CallClient:
         self._channel.on("message", self._on_message)
         transceiver = pc.addTransceiver(self.track, direction="sendrecv")
         transceiver.setCodecPreferences(_only(self.codec))
-        if self._ice.hosts:
-            shim.restrict_hosts(pc, self._ice.hosts)
+        shim.restrict_hosts(pc, self._ice.hosts)
         await pc.setLocalDescription(await pc.createOffer())
         if "a=candidate" not in pc.localDescription.sdp:
             raise CallFailed(
