@@ -87,7 +87,9 @@ def offline(
         )
         try:
             with typer.progressbar(
-                length=frames, label=f"{stepper.info.agent}", file=typer.get_text_stream("stderr")
+                length=frames,
+                label=f"talking to {stepper.info.agent}",
+                file=typer.get_text_stream("stderr"),
             ) as bar:
                 result = run_offline(
                     stepper,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import hashlib
+import os
 import re
 import shutil
 from collections.abc import Callable, Iterable
@@ -262,7 +263,8 @@ def _reason(error: Exception) -> str:
     if isinstance(error, aiohttp.ClientConnectorDNSError):
         return "its name is not known"
     if isinstance(error, aiohttp.ClientConnectorError):
-        return error.os_error.strerror or "no connection"
+        code = error.os_error.errno
+        return os.strerror(code).lower() if code else "no connection"
     return "the connection broke"
 
 

@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from fake_hub import TOKEN, FakeHub
 
 from rtc_agent.errors import (
     DiskFull,
@@ -23,6 +22,7 @@ from rtc_agent.errors import (
 from rtc_agent.model.catalog import MODELS, PublishedModel, default_folder
 from rtc_agent.model.download import download
 from rtc_agent.model.hub import Hub
+from tests.model.fake_hub import TOKEN, FakeHub
 
 MODEL = PublishedModel("toy", "owner/toy", ("config.json", "model.safetensors"), ("extra.bin",))
 BIG = random.Random(0).randbytes(3_000_000)
@@ -169,7 +169,9 @@ async def test_no_network(fake: FakeHub, tmp_path: Path) -> None:
         taken.bind(("127.0.0.1", 0))
         fake.endpoint = f"http://127.0.0.1:{taken.getsockname()[1]}"
         error = await refused(fake, tmp_path)
-    assert type(error) is HubUnreachable and "cannot be reached" in error.message
+    assert (
+        type(error) is HubUnreachable and "cannot be reached (connection refused)" in error.message
+    )
 
 
 @pytest.mark.parametrize("endpoint", ["not-an-address", "http://[", "ftp://host", "http://a b"])
