@@ -5,7 +5,8 @@ audio belongs to exactly one that was sent, unless it comes ten periods late. Th
 congruential codes (E. L. Titlebaum, "Time-frequency hop signals", 1981): any two of them agree in
 at most one hop at any shift. All of it lies between 500 and 3,200 Hz, inside a telephone's band.
 
-The pilot never stops: where the returned audio falls silent, sound was missing.
+The pilot sounds under and between the chirps, but for short pauses such as speech has, in which a
+server may catch up. Where the returned audio falls silent outside of them, sound was missing.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ _LOWEST_HZ, _SPACING_HZ = 600.0, 270.0
 _EDGE_S = 0.003
 _HIGH_PASS_HZ = 500.0
 _PILOT_HZ = 400.0
+_PHRASE, _PHRASE_PAUSES = 5, 2
 CHIRP_S = CODES * _HOP_S
 """Length of a chirp in seconds."""
 CHIRP_LEVEL = 0.3
@@ -80,12 +82,16 @@ class ProbeSignal:
         """A chirp later than this could be taken for a following one of the same code."""
         return (CODES - 1) * self.period_s
 
+    def pauses(self, index: int) -> bool:
+        """Whether the pilot pauses between the chirp before number `index` and that one."""
+        return index % _PHRASE < _PHRASE_PAUSES
+
     def samples(self, first: int, count: int) -> Pcm:
         """Samples `first` … `first + count` of the signal, [count] float32."""
         out = np.zeros(count, dtype=np.float32)
         if self.pilot:
             phase = 2 * np.pi * _PILOT_HZ / self.rate * np.arange(first, first + count)
-            out += (PILOT_LEVEL * np.sin(phase)).astype(np.float32)
+            out += (PILOT_LEVEL * np.sin(phase) * self._sounding(first, count)).astype(np.float32)
         length = len(chirp(0, self.rate))
         index = max(0, int(((first - length) / self.rate - self.lead_s) / self.period_s))
         while (start := round(self.start_s(index) * self.rate)) < first + count:
@@ -95,6 +101,15 @@ class ProbeSignal:
                 out[begin - first : end - first] += CHIRP_LEVEL * wave
             index += 1
         return out
+
+    def _sounding(self, first: int, count: int) -> npt.NDArray[np.bool_]:
+        """Where the pilot is on."""
+        at = np.arange(first, first + count)
+        # The gap before chirp n belongs to it; half a sample keeps rounding out of it.
+        index = np.ceil(((at + 0.5) / self.rate - self.lead_s) / self.period_s).astype(np.int64)
+        since_chirp_s = (at + 0.5) / self.rate - self.lead_s - (index - 1) * self.period_s
+        paused = (index <= 0) | ((index % _PHRASE < _PHRASE_PAUSES) & (since_chirp_s > CHIRP_S))
+        return ~paused
 
 
 def locate(pcm: Pcm, signal: ProbeSignal, chirps: int) -> list[float | None]:
@@ -135,17 +150,57 @@ def locate(pcm: Pcm, signal: ProbeSignal, chirps: int) -> list[float | None]:
 
 @dataclass(frozen=True, slots=True)
 class Dropout:
-    """A stretch of the returned audio where even the pilot is missing."""
+    """A stretch of the returned audio where even the pilot is missing, in seconds of it."""
 
     start_s: float
     length_s: float
 
 
-def dropouts(pcm: Pcm, rate: int, *, shortest_s: float = 0.01) -> Sequence[Dropout]:
-    """Stretches of at least `shortest_s` seconds that are much quieter than the pilot.
+def dropouts(
+    pcm: Pcm, signal: ProbeSignal, places: Sequence[float | None], *, shortest_s: float = 0.01
+) -> list[Dropout]:
+    """Stretches of at least `shortest_s` where sound is missing between the first and last chirp.
 
-    Only between the first and the last sound: what lies outside is not a hole.
+    `places` are the chirps' as `locate` gives them for the same audio: a pause is right between
+    the two chirps that it lies between, wherever those came. A lost chirp is taken to have come
+    as late as the one before.
     """
+    bounds = _expected(signal, places)
+    if not signal.pilot or len(bounds) == 0:
+        return []
+    rate = signal.rate
+    holes = []
+    for hole in _quiet(pcm, rate):
+        end_s = hole.start_s + hole.length_s
+        if hole.length_s < shortest_s or end_s <= bounds[0] or hole.start_s >= bounds[-1]:
+            continue
+        index = int(np.searchsorted(bounds, hole.start_s + hole.length_s / 2))
+        pause_begins_s = bounds[min(index, len(bounds) - 1) - 1] + CHIRP_S if index else 0.0
+        if signal.pauses(index) and hole.start_s > pause_begins_s - _PAUSE_MARGIN_S:
+            continue
+        holes.append(hole)
+    return holes
+
+
+_PAUSE_MARGIN_S = 0.03
+"""Codecs soften the edges of a pause by about this much."""
+
+
+def _expected(signal: ProbeSignal, places: Sequence[float | None]) -> npt.NDArray[np.float64]:
+    """Where each chirp begins in the returned audio, in seconds; rising."""
+    known = [p - signal.start_s(i) for i, p in enumerate(places) if p is not None]
+    if not known:
+        return np.zeros(0)
+    delay_s, bounds = known[0], []
+    for index, place in enumerate(places):
+        if place is not None:
+            delay_s = place - signal.start_s(index)
+        bounds.append(signal.start_s(index) + delay_s)
+    return np.maximum.accumulate(np.array(bounds))
+
+
+def _quiet(pcm: Pcm, rate: int) -> list[Dropout]:
+    """Every stretch that is much quieter than the pilot and lies between two sounds."""
     hop, window = round(0.0025 * rate), round(0.01 * rate)
     if len(pcm) < window:
         return []
@@ -162,8 +217,7 @@ def dropouts(pcm: Pcm, rate: int, *, shortest_s: float = 0.01) -> Sequence[Dropo
         # A window is quiet only when all of it is: the hole is a window longer than the run.
         start = (first + int(begin) + 1) * hop
         length = (int(end) - int(begin) - 1) * hop + window
-        if length >= shortest_s * rate:
-            holes.append(Dropout(start / rate, length / rate))
+        holes.append(Dropout(start / rate, length / rate))
     return holes
 
 

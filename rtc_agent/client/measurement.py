@@ -84,7 +84,8 @@ def measure(
     recording = client.recording(origin_s, samples_in(seconds + trailing_s))
     pcm = recording.read()
     chirps = []
-    for index, place_s in enumerate(locate(pcm, signal, signal.count(seconds))):
+    places = locate(pcm, signal, signal.count(seconds))
+    for index, place_s in enumerate(places):
         said_s = signal.start_s(index) / (1 + drift_ppm * 1e-6)
         delay_ms = None
         if place_s is not None:
@@ -92,14 +93,10 @@ def measure(
             # Of a concealed chirp the beginning can be lost: it counts as heard when due.
             delay_ms = ((heard_s or origin_s + place_s) - origin_s - said_s) * 1e3
         chirps.append(Chirp(said_s, delay_ms))
-    holes: tuple[Dropout, ...] = ()
-    if signal.pilot:
-        # Outside of the signal silence is right.
-        holes = tuple(dropouts(pcm[: samples_in(seconds)], SAMPLE_RATE))
     heard = recording.heard
     return Measurement(
         chirps=tuple(chirps),
-        dropouts=holes,
+        dropouts=tuple(dropouts(pcm, signal, places)),
         concealed_ms=heard.concealed_ms,
         received_packets=heard.packets,
         lost_packets=heard.lost_packets,

@@ -85,21 +85,72 @@ def test_chirps_survive_the_codecs(codec: str, most_ms: float) -> None:
     assert 0 <= min(delays) and max(delays) <= most_ms and np.ptp(delays) < 0.5
 
 
-def test_dropouts_are_the_holes_in_the_pilot() -> None:
+def returned(signal: ProbeSignal, delay_s: float = 0.15) -> np.ndarray:
+    sent = signal.samples(0, 24_000 * 6)
+    return np.concatenate([np.zeros(round(delay_s * 24_000), np.float32), sent])
+
+
+def holes(heard: np.ndarray, signal: ProbeSignal) -> list[tuple[float, float]]:
+    places = locate(heard, signal, signal.count(6))
+    return [(h.start_s, h.length_s) for h in dropouts(heard, signal, places)]
+
+
+def test_the_signal_pauses_as_speech_does() -> None:
     signal = ProbeSignal(24_000)
-    heard = signal.samples(0, 24_000 * 4).copy()
-    assert not dropouts(heard, 24_000)
-    heard[48_000 : 48_000 + 480] = 0  # 20 ms
-    heard[72_000 : 72_000 + 2_400] = 0  # 100 ms
-    holes = dropouts(heard, 24_000)
-    assert [h.start_s for h in holes] == pytest.approx([2.0, 3.0], abs=0.006)
-    assert [h.length_s for h in holes] == pytest.approx([0.02, 0.1], abs=0.008)
+    loud = np.abs(signal.samples(0, 24_000 * 20)).reshape(-1, 240).max(axis=1) > 0.01
+    assert 0.2 < 1 - loud[50:].mean() < 0.4
+
+
+def test_pauses_are_no_dropouts() -> None:
+    signal = ProbeSignal(24_000)
+    for delay_s in (0.0, 0.15, 1.3):
+        assert holes(returned(signal, delay_s), signal) == []
+
+
+@pytest.mark.parametrize("codec", ["opus", "PCMU"])
+def test_codecs_make_no_dropouts(codec: str) -> None:
+    signal = ProbeSignal(24_000)
+    encoder, decoder = encoder_for(codec), decoder_for(codec)
+    blocks = signal.samples(0, 24_000 * 6).reshape(-1, 480)
+    heard = np.concatenate([decoder.decode(encoder.encode(block)) for block in blocks])
+    assert holes(heard, signal) == []
+
+
+def test_dropouts_are_the_holes_outside_the_pauses() -> None:
+    signal = ProbeSignal(24_000)
+    heard = returned(signal)
+    # The pilot sounds on after chirps 1, 2 and 3 of each five.
+    first = round((signal.start_s(2) + 0.15 + 0.2) * 24_000)
+    second = round((signal.start_s(7) + 0.15 + 0.15) * 24_000)
+    heard[first : first + 480] = 0  # 20 ms
+    heard[second : second + 2_400] = 0  # 100 ms
+    found = holes(heard, signal)
+    assert [start for start, _ in found] == pytest.approx(
+        [first / 24_000, second / 24_000], abs=0.006
+    )
+    assert [length for _, length in found] == pytest.approx([0.02, 0.1], abs=0.008)
+
+
+def test_a_pause_that_moved_with_a_growing_delay_is_none_either() -> None:
+    signal = ProbeSignal(24_000)
+    sent = signal.samples(0, 24_000 * 6)
+    middle = round((signal.start_s(5) - 0.1) * 24_000)
+    later = np.concatenate([sent[:middle], np.zeros(4_800, np.float32), sent[middle:]])
+    assert holes(later, signal) == []
+
+
+def test_a_hole_that_swallows_chirps_is_one_dropout() -> None:
+    signal = ProbeSignal(24_000)
+    heard = returned(signal)
+    begin, end = (round((signal.start_s(i) + 0.3) * 24_000) for i in (1, 3))
+    heard[begin:end] = 0
+    found = holes(heard, signal)
+    assert len(found) == 1 and found[0][1] == pytest.approx((end - begin) / 24_000, abs=0.01)
 
 
 def test_silence_before_and_after_is_no_dropout() -> None:
     signal = ProbeSignal(24_000)
     silence = np.zeros(24_000, np.float32)
-    heard = np.concatenate([silence, signal.samples(0, 24_000), silence])
-    assert not dropouts(heard, 24_000)
-    assert not dropouts(silence, 24_000)
-    assert not dropouts(silence[:10], 24_000)
+    assert holes(np.concatenate([silence, signal.samples(0, 72_000), silence]), signal) == []
+    assert holes(silence, signal) == []
+    assert holes(silence[:10], signal) == []
