@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rtc_agent.errors import InvalidRequest
-from rtc_agent.protocol.ogg import OpusReader, OpusWriter, opus_head
+from rtc_agent.protocol.ogg import OpusReader, OpusWriter, checksum, opus_head
 
 
 def tone(seconds: float) -> np.ndarray:
@@ -96,8 +96,6 @@ def test_a_packet_over_several_pages_is_put_together() -> None:
 
 
 def _repage(page: bytes, flags: int, segments: list[bytes]) -> bytes:
-    from rtc_agent.protocol.ogg import checksum
-
     head = bytearray(page[:26]) + bytes([len(segments)]) + bytes(map(len, segments))
     head[5] = flags
     head[22:26] = bytes(4)
