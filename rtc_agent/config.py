@@ -44,6 +44,10 @@ class Settings(BaseSettings):
     )
     model: Path | None = Field(None, description="folder of the model's files")
     device: str = Field("auto", description="where the model runs: auto, cpu, cuda, cuda:1 …")
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = Field(
+        "auto", description="of weights, keys and values; auto is bfloat16 on a GPU, else float32"
+    )
+    cpu_threads: int = Field(1, ge=1, le=256, description="threads of a model that runs on the CPU")
     sessions: int = Field(4, ge=1, le=1024, description="calls at once; one more gets a 503")
     ice_hosts: list[str] = Field(
         [], description="offer only these local addresses to callers; empty offers all but loopback"

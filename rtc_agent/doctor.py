@@ -46,9 +46,7 @@ def examine() -> list[Finding]:
 
 def _python() -> Finding:
     version = ".".join(map(str, sys.version_info[:3]))
-    if sys.version_info >= (3, 11):
-        return Finding("python", Level.OK, version)
-    return Finding("python", Level.BROKEN, f"{version} is too old", "use Python 3.11 or newer")
+    return Finding("python", Level.OK, version)
 
 
 def _core_packages() -> Iterator[Finding]:

@@ -45,7 +45,7 @@ async def run(
     """
     clock = MonotonicClock()
     aiortc_shim.prepare()
-    choice = await asyncio.to_thread(create_stepper, settings)
+    choice = await asyncio.to_thread(create_stepper, settings, log.info)
     engine = LocalEngine(choice.stepper, clock, ThreadRunner())
     engine.start()
     registry = CallRegistry(engine, _limits(settings), clock)

@@ -10,7 +10,10 @@ import typer
 
 from rtc_agent.errors import RtcAgentError
 
-COMMANDS = ("serve", "call", "probe", "offline", "verify", "download", "voices", "doctor", "config")
+COMMANDS = (
+    *("serve", "call", "probe", "offline", "verify", "download", "voices"),
+    *("doctor", "config"),
+)
 
 app = typer.Typer(
     help="PersonaPlex-7B on a real call: full-duplex speech to speech over WebRTC.",

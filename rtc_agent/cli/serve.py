@@ -22,9 +22,11 @@ def serve(
     device: Annotated[
         str | None, typer.Option(help="auto, cpu, cuda, cuda:1 …", show_default="auto")
     ] = None,
-    sessions: Annotated[
-        int | None, typer.Option(help="Calls at once.", show_default="4")
+    dtype: Annotated[
+        str | None,
+        typer.Option(help="auto, float32, bfloat16 or float16.", show_default="auto"),
     ] = None,
+    sessions: Annotated[int | None, typer.Option(help="Calls at once.", show_default="4")] = None,
     host: Annotated[
         str | None, typer.Option(help="Address to listen on.", show_default="127.0.0.1")
     ] = None,
@@ -54,6 +56,7 @@ def serve(
         agent=agent,
         model=model,
         device=device,
+        dtype=dtype,
         sessions=sessions,
         host=host,
         port=port,

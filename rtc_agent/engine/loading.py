@@ -1,0 +1,114 @@
+"""From a folder of model files to a stepper that is ready to take calls."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from rtc_agent.config import Settings
+from rtc_agent.engine.agents import Report
+from rtc_agent.engine.lockstep import LockstepParts, LockstepStepper
+from rtc_agent.engine.tiny import tiny_model
+from rtc_agent.errors import ConfigError
+from rtc_agent.model.checkpoint import Progress, load_lm, load_mimi
+from rtc_agent.model.detokenizer import Detokenizer, piece_table
+from rtc_agent.model.folder import ModelFolder
+from rtc_agent.model.memory_plan import free_memory, require_memory
+from rtc_agent.model.spec import MOSHI, PERSONAPLEX
+from rtc_agent.model.voices import VoiceLibrary
+
+PREFIX_BYTES = 2 * 2**30
+"""Most that prompts kept for later callers may take on a GPU."""
+CPU_PREFIX_BYTES = 256 * 2**20
+
+_DESCRIPTIONS = {
+    "personaplex": "PersonaPlex: listens while it speaks, in the voice and persona you choose.",
+    "moshi": "Moshi: listens while it speaks.",
+    "demo": "A small model of PersonaPlex's kind: a toy that knows a few kinds of questions.",
+}
+
+
+def tiny_stepper(settings: Settings) -> LockstepStepper:
+    """The tiny agent: random weights of a fixed seed."""
+    device = choose_device(settings.device)
+    _set_cpu_threads(settings, device)
+    return LockstepStepper(
+        tiny_model(device=device), settings.sessions, prefix_bytes=CPU_PREFIX_BYTES
+    )
+
+
+def folder_stepper(settings: Settings, path: Path, agent: str, report: Report) -> LockstepStepper:
+    """The stepper over a folder's weights.
+
+    Raises:
+        ConfigError, CheckpointError, NotEnoughMemory: what is wrong and what to change.
+    """
+    device = choose_device(settings.device)
+    _set_cpu_threads(settings, device)
+    folder = ModelFolder.open(path, family=MOSHI if agent == "moshi" else PERSONAPLEX)
+    dtype = settings.dtype if settings.dtype != "auto" else _usual_dtype(device)
+    prefix_bytes = PREFIX_BYTES if device.type == "cuda" else CPU_PREFIX_BYTES
+    require_memory(
+        folder.spec,
+        dtype,
+        settings.sessions,
+        device=str(device),
+        free=free_memory(device),
+        prefix_bytes=prefix_bytes,
+    )
+
+    def progress(what: str) -> Progress:
+        return lambda done, total: report(f"{what}: {done / max(total, 1):.0%}")
+
+    text = folder.text_model()
+    table = piece_table(text)
+    parts = LockstepParts(
+        spec=folder.spec,
+        lm=load_lm(
+            folder.lm,
+            folder.spec.lm,
+            device=device,
+            dtype=getattr(torch, dtype),
+            progress=progress("language model"),
+        ),
+        mimi=load_mimi(folder.codec, folder.spec.mimi, device=device, progress=progress("codec")),
+        text_encoder=text,
+        text_stream=lambda: Detokenizer(table),
+        voices=VoiceLibrary(path, folder.spec),
+        agent=agent,
+        description=_DESCRIPTIONS[agent],
+    )
+    return LockstepStepper(parts, settings.sessions, prefix_bytes=prefix_bytes)
+
+
+def choose_device(name: str) -> torch.device:
+    """auto is the first GPU if there is one, else the CPU.
+
+    Raises:
+        ConfigError: there is no such device here.
+    """
+    if name == "auto":
+        return torch.device("cuda:0" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise ConfigError(f"{name!r} is no device; say auto, cpu, cuda or cuda:1.") from error
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise ConfigError(
+            f"There is no {name} here: torch sees {torch.cuda.device_count()} GPUs. "
+            "`rtc-agent doctor` says why; --device cpu always works."
+        )
+    if device.type not in ("cpu", "cuda"):
+        raise ConfigError(f"The device {name!r} is not supported; say auto, cpu, cuda or cuda:1.")
+    return device
+
+
+def _usual_dtype(device: torch.device) -> str:
+    return "bfloat16" if device.type == "cuda" else "float32"
+
+
+def _set_cpu_threads(settings: Settings, device: torch.device) -> None:
+    # More threads than one cost a small model more in waiting than they bring.
+    if device.type == "cpu":
+        torch.set_num_threads(settings.cpu_threads)
