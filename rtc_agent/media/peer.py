@@ -170,10 +170,9 @@ class WebRtcPeer:
             InvalidRequest: it cannot be read as a candidate.
         """
         text = sdp.candidate_text(candidate)
-        if self._closing is not None or self._offer is None:
-            return
-        if text is None:
-            await self._pc.addIceCandidate(None)
+        if text is None or self._closing is not None or self._offer is None:
+            # The end of candidates is not passed on: ICE would fail at once for a caller that is
+            # to be learned from its own checks. The call's connect timeout ends the wait instead.
             return
         try:
             parsed = candidate_from_sdp(text)

@@ -6,6 +6,7 @@ import logging
 from fractions import Fraction
 
 import av
+import numpy as np
 from aiortc.mediastreams import MediaStreamError, MediaStreamTrack
 
 from rtc_agent.clock import Clock
@@ -53,9 +54,14 @@ class PlayoutTrack(MediaStreamTrack):
         self.packets_sent = 0
         self.failed_packets = 0
         """Packets of silence sent because encoding one of speech failed."""
+        self.bad_frames = 0
+        """Pieces of audio that held samples which are no numbers; those were silenced."""
 
     def play(self, pcm: Pcm) -> None:
         """Queue agent audio; see `PlayoutBuffer.push`."""
+        if not np.isfinite(pcm).all():
+            self.bad_frames += 1
+            pcm = np.nan_to_num(pcm, nan=0.0, posinf=0.0, neginf=0.0)
         self.buffer.push(pcm, self._clock.now())
 
     def flush(self) -> None:

@@ -173,6 +173,7 @@ def read_offer(text: str) -> Offer:
     keep = sorted(i for i in (audio_index, data_index) if i is not None)
     sections = {i: _with_transport(description, description.sections[i]) for i in keep}
     sections = {i: s if s.mid is not None else _with_mid(s, i) for i, s in sections.items()}
+    sections = {i: _open_ended(s) for i, s in sections.items()}
     bundle = description.bundle
     kept_bundle = [str(s.mid) for s in sections.values() if s.mid in bundle]
     session = [line for line in description.session if not line.startswith("a=group:")]
@@ -305,13 +306,19 @@ def _with_transport(description: Description, section: Section) -> Section:
             lines += [f"a={name}:{value}" for value in tagged.attributes(name)]
     known = set(section.attributes("candidate"))
     lines += [f"a=candidate:{c}" for c in tagged.attributes("candidate") if c not in known]
-    if tagged.flag("end-of-candidates") and "a=end-of-candidates" not in lines:
-        lines.append("a=end-of-candidates")
     return Section.parse(lines)
 
 
 def _with_mid(section: Section, index: int) -> Section:
     return replace(section, lines=(*section.lines, f"a=mid:{index}"))
+
+
+def _open_ended(section: Section) -> Section:
+    """Without the end-of-candidates mark: a caller whose candidates are of no use here (none, or a
+    `.local` name that does not resolve) may still reach us, and is then learned from its checks.
+    """
+    lines = tuple(line for line in section.lines if line != "a=end-of-candidates")
+    return replace(section, lines=lines)
 
 
 def _check_transport(description: Description, section: Section) -> None:

@@ -118,6 +118,11 @@ def test_static_payload_types_need_no_map() -> None:
     assert read.audio.codec_names() == {0: "PCMU/8000"}
 
 
+def test_the_end_of_candidates_is_left_open() -> None:
+    ended = audio() + "a=end-of-candidates\r\n"
+    assert "end-of-candidates" not in sdp.read_offer(offer(ended, bundle="0")).reduced
+
+
 def test_a_missing_mid_is_made_up() -> None:
     read = sdp.read_offer(offer(audio().replace("a=mid:0\r\n", ""), bundle=None))
     assert read.audio.mid == "0"
