@@ -58,9 +58,6 @@ def folder_stepper(settings: Settings, path: Path, agent: str, report: Report) -
         prefix_bytes=prefix_bytes,
     )
 
-    def progress(what: str) -> Progress:
-        return lambda done, total: report(f"{what}: {done / max(total, 1):.0%}")
-
     text = folder.text_model()
     table = piece_table(text)
     parts = LockstepParts(
@@ -70,9 +67,11 @@ def folder_stepper(settings: Settings, path: Path, agent: str, report: Report) -
             folder.spec.lm,
             device=device,
             dtype=getattr(torch, dtype),
-            progress=progress("language model"),
+            progress=_by_tenths(report, "language model"),
         ),
-        mimi=load_mimi(folder.codec, folder.spec.mimi, device=device, progress=progress("codec")),
+        mimi=load_mimi(
+            folder.codec, folder.spec.mimi, device=device, progress=_by_tenths(report, "codec")
+        ),
         text_encoder=text,
         text_stream=lambda: Detokenizer(table),
         voices=VoiceLibrary(path, folder.spec),
@@ -80,6 +79,20 @@ def folder_stepper(settings: Settings, path: Path, agent: str, report: Report) -
         description=_DESCRIPTIONS[agent],
     )
     return LockstepStepper(parts, settings.sessions, prefix_bytes=prefix_bytes)
+
+
+def _by_tenths(report: Report, what: str) -> Progress:
+    """Progress as few lines, however many tensors there are."""
+    told = -1
+
+    def progress(done: int, total: int) -> None:
+        nonlocal told
+        tenth = 10 * done // max(total, 1)
+        if tenth > told:
+            told = tenth
+            report(f"loading the {what}: {10 * tenth} %")
+
+    return progress
 
 
 def choose_device(name: str) -> torch.device:
