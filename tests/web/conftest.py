@@ -12,10 +12,11 @@ import aioice.ice
 import numpy as np
 import pytest
 import pytest_asyncio
-from tests.web.fake_server import FakeServer
-from tests.web.page_driver import INSECURE_HOST
 from playwright.async_api import Browser, BrowserContext, Page, async_playwright
 from scipy.signal import resample_poly
+
+from tests.web.fake_server import FakeServer
+from tests.web.page_driver import INSECURE_HOST
 
 SPEECH = Path(__file__).parents[1] / "data" / "speech.wav"
 
@@ -102,7 +103,7 @@ async def context(browser: Browser) -> AsyncIterator[BrowserContext]:
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def page(context: BrowserContext) -> AsyncIterator[Page]:
-    """A page; that it throws nothing and breaks no content security policy is part of every test."""
+    """A page; every test also asks that it throws nothing and keeps to its security policy."""
     made = await context.new_page()
     faults: list[str] = []
     made.on("pageerror", lambda error: faults.append(str(error)))

@@ -67,6 +67,8 @@ class FakeServer:
         self.channel: RTCDataChannel | None = None
         self.channel_open = asyncio.Event()
         self.port = 0
+        self._arrived = asyncio.Condition()
+        self._notifying: set[asyncio.Task[None]] = set()
         self._seq = 0
         self._relay = MediaRelay()
         app = web.Application()
@@ -99,6 +101,15 @@ class FakeServer:
         message = {"type": type_, "seq": self._seq, "frame": frame, "t_ms": frame * 80, **fields}
         self._seq += 1
         self.channel.send(json.dumps(message))
+
+    async def until(self, holds: Callable[[], bool], timeout_s: float = 5) -> None:
+        """Wait until something that the page does here has made this true."""
+        async with asyncio.timeout(timeout_s), self._arrived:
+            await self._arrived.wait_for(holds)
+
+    async def _notify(self) -> None:
+        async with self._arrived:
+            self._arrived.notify_all()
 
     def rewind(self, messages: int) -> None:
         """Number the next message as if that many had not been sent."""
@@ -141,6 +152,9 @@ class FakeServer:
     def _on_message(self, data: str) -> None:
         message = json.loads(data)
         self.received.append(message)
+        task = asyncio.get_running_loop().create_task(self._notify())
+        self._notifying.add(task)
+        task.add_done_callback(self._notifying.discard)
         if message["type"] == "ping" and self.answers_pings:
             self.send("pong", id=message["id"])
 
@@ -157,6 +171,7 @@ class FakeServer:
     async def _patch(self, request: web.Request) -> web.StreamResponse:
         self.patches += 1
         self.candidates.extend((await request.json())["candidates"])
+        await self._notify()
         return web.json_response({"status": "success"})
 
     async def _headers(self, _: web.Request, response: web.StreamResponse) -> None:

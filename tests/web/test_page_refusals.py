@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 from aiohttp import web
+from playwright.async_api import Page, expect
+
 from tests.web.fake_server import FakeServer, refusal
 from tests.web.page_driver import (
     INSECURE_HOST,
@@ -15,7 +17,6 @@ from tests.web.page_driver import (
     open_page,
     reach,
 )
-from playwright.async_api import Page, expect
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 

@@ -125,6 +125,7 @@ function showMessage(message) {
       break;
     case "notice":
       transcript.addNote(message.message ?? message.code, message.t_ms);
+      view.announce(message.message ?? message.code);
       break;
   }
 }

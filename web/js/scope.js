@@ -7,6 +7,8 @@ import { FLOOR_DB, loudness, loudnessInWords } from "./levels.js";
 
 const BAR_MS = 80;
 const HISTORY = 512;
+/** Bars that a busy machine may be late by. */
+const SLOW_BARS = 6;
 const ARIA_EVERY_MS = 500;
 /** Between the middle and the foot of a bar, in CSS pixels. */
 const GAP = 5;
@@ -72,15 +74,16 @@ export class Scope {
     requestAnimationFrame((next) => this.#frame(next));
   }
 
-  /** Close every bar whose 80 ms are over; a page that was hidden catches up with quiet ones. */
+  /** Close every bar whose 80 ms are over. A slow page draws one twice; a hidden one was quiet. */
   #advance(now) {
-    let due = Math.floor((now - this.#barStartedAt) / BAR_MS);
+    const due = Math.floor((now - this.#barStartedAt) / BAR_MS);
+    if (due === 0) return;
     this.#barStartedAt += due * BAR_MS;
-    for (due = Math.min(due, HISTORY); due > 0; due -= 1) {
-      this.#bars.push({ ...this.#peak, muted: this.#muted });
-      this.#peak = { you: FLOOR_DB, agent: FLOOR_DB };
-    }
+    const quiet = { you: FLOOR_DB, agent: FLOOR_DB };
+    const bar = { ...(due > SLOW_BARS ? quiet : this.#peak), muted: this.#muted };
+    for (let count = Math.min(due, HISTORY); count > 0; count -= 1) this.#bars.push(bar);
     if (this.#bars.length > HISTORY) this.#bars.splice(0, this.#bars.length - HISTORY);
+    this.#peak = quiet;
   }
 
   #showMeter(side, db, announce) {

@@ -6,6 +6,7 @@ import { clock, seconds } from "./format.js";
 const BURST_GAP_FRAMES = 15;
 /** A long speech is broken at the end of a sentence past this many characters. */
 const LONG_LINE = 240;
+const SENTENCE_END = /[.!?…]["')\]]?$/;
 
 export class Transcript {
   #log;
@@ -14,7 +15,7 @@ export class Transcript {
   #line = null;
   #turn = null;
 
-  /** @param {HTMLElement} log @param {HTMLElement} empty shown while there is nothing */
+  /** @param {HTMLElement} log a list inside the element that scrolls @param {HTMLElement} empty shown while there is nothing */
   constructor(log, empty) {
     this.#log = log;
     this.#empty = empty;
@@ -42,15 +43,15 @@ export class Transcript {
   #append(piece, frame, atMs) {
     const line = this.#line;
     const paused = line && frame - line.frame > BURST_GAP_FRAMES;
-    const long = line && line.text.length > LONG_LINE && /[.!?…]["')\]]?$/.test(line.text.trimEnd());
-    if (!line || paused || (long && /^\s/.test(piece))) {
-      const said = this.#row("agent", this.#agentName, atMs);
-      this.#line = { said, text: "", frame };
-    }
-    this.#line.text += piece;
-    this.#line.frame = frame;
-    this.#line.said.textContent = this.#line.text.trimStart();
-    this.#follow();
+    const long = line && line.text.length > LONG_LINE && SENTENCE_END.test(line.text.trimEnd());
+    this.#write(() => {
+      if (!line || paused || (long && /^\s/.test(piece))) {
+        this.#line = { said: this.#row("agent", this.#agentName, atMs), text: "" };
+      }
+      this.#line.text += piece;
+      this.#line.frame = frame;
+      this.#line.said.textContent = this.#line.text.trimStart();
+    });
   }
 
   /** What comes next from the agent is a new line. */
@@ -60,34 +61,41 @@ export class Transcript {
 
   /** The caller's speech is shown by its length: nobody writes down the words. */
   callerSpeech({ state, duration_ms: durationMs, t_ms: atMs }) {
-    if (state === "started") {
-      const said = this.#row("you", "You", atMs);
-      said.classList.add("spoken");
-      said.append(Object.assign(document.createElement("i"), { className: "length" }));
-      said.append(Object.assign(document.createElement("span"), { textContent: "speaking" }));
-      this.#turn = { said, atMs };
-      return;
-    }
-    if (!this.#turn) return;
-    const lasted = durationMs ?? Math.max(0, atMs - this.#turn.atMs);
-    const [bar, words] = this.#turn.said.children;
-    bar.style.inlineSize = `${Math.min(60, 2 + (lasted / 1000) * 6).toFixed(1)}%`;
+    this.#write(() => {
+      if (state === "started") this.#turn ??= this.#beginTurn(atMs);
+      else if (this.#turn) this.#endTurn(durationMs ?? Math.max(0, atMs - this.#turn.atMs));
+    });
+  }
+
+  #beginTurn(atMs) {
+    const said = this.#row("you", "You", atMs);
+    said.classList.add("spoken");
+    const bar = Object.assign(document.createElement("i"), { className: "length" });
+    const words = Object.assign(document.createElement("span"), { textContent: "speaking" });
+    said.append(bar, words);
+    return { bar, words, atMs };
+  }
+
+  #endTurn(lastedMs) {
+    const { bar, words } = this.#turn;
+    bar.style.inlineSize = `${Math.min(60, 2 + (lastedMs / 1000) * 6).toFixed(1)}%`;
     bar.classList.add("known");
-    words.textContent = `spoke for ${seconds(lasted)}`;
+    words.textContent = `spoke for ${seconds(lastedMs)}`;
     this.#turn = null;
   }
 
   /** @param {string} text @param {number} atMs */
   addNote(text, atMs) {
     this.endLine();
-    this.#row("note", "Note", atMs).textContent = text;
-    this.#follow();
+    this.#write(() => {
+      this.#row("note", "Note", atMs).textContent = text;
+    });
   }
 
   /** The call is over: nobody is speaking any more. */
   end(atMs) {
     this.endLine();
-    if (this.#turn) this.callerSpeech({ state: "stopped", t_ms: atMs });
+    this.callerSpeech({ state: "stopped", t_ms: atMs });
   }
 
   #row(kind, who, atMs) {
@@ -98,18 +106,15 @@ export class Transcript {
     const said = Object.assign(document.createElement("p"), { className: "said" });
     row.append(time, name, said);
     this.#empty.hidden = true;
-    const atEnd = this.#isAtEnd();
     this.#log.append(row);
-    if (atEnd) this.#follow(true);
     return said;
   }
 
-  #isAtEnd() {
-    return this.#log.scrollHeight - this.#log.scrollTop - this.#log.clientHeight < 48;
-  }
-
   /** Keep the newest in view, unless the reader has gone back. */
-  #follow(force = this.#isAtEnd()) {
-    if (force) this.#log.scrollTop = this.#log.scrollHeight;
+  #write(change) {
+    const view = this.#log.parentElement;
+    const atEnd = view.scrollHeight - view.scrollTop - view.clientHeight < 48;
+    change();
+    if (atEnd) view.scrollTop = view.scrollHeight;
   }
 }

@@ -134,3 +134,8 @@ export function showMicrophones(microphones, chosen) {
   select.value = chosen;
   if (select.selectedIndex < 0) select.selectedIndex = 0;
 }
+
+/** Say something to a screen reader that the eye finds elsewhere. @param {string} words */
+export function announce(words) {
+  element("announcement").textContent = words;
+}

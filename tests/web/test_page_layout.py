@@ -1,0 +1,80 @@
+"""The page fits: every state at phone, tablet and desktop width."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.async_api import Page, expect
+
+from tests.web.fake_server import FakeServer, refusal
+from tests.web.page_driver import HANG_UP, MUTE, START, expect_problem, go_live, open_page
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.asyncio(loop_scope="session"),
+    pytest.mark.parametrize("size", [(320, 568), (360, 740), (740, 360), (900, 700), (1280, 800)]),
+]
+
+TOUCH_TARGET_PX = 44
+
+
+async def expect_fits(page: Page) -> None:
+    """Nothing sticks out to the side."""
+    wide, seen = await page.evaluate(
+        "() => [document.documentElement.scrollWidth, document.documentElement.clientWidth]"
+    )
+    assert wide <= seen
+
+
+async def expect_in_reach(page: Page, selector: str) -> None:
+    """Visible without scrolling, and large enough for a thumb."""
+    box = await page.locator(selector).bounding_box()
+    view = page.viewport_size
+    assert box is not None and view is not None
+    assert box["height"] >= TOUCH_TARGET_PX
+    assert 0 <= box["x"] and box["x"] + box["width"] <= view["width"]
+    assert 0 <= box["y"] and box["y"] + box["height"] <= view["height"]
+
+
+async def use(page: Page, size: tuple[int, int]) -> None:
+    await page.set_viewport_size({"width": size[0], "height": size[1]})
+
+
+async def test_before_the_call(page: Page, server: FakeServer, size: tuple[int, int]) -> None:
+    server.info |= {
+        "voices": ["A voice whose name is a good deal longer than any select box is wide"],
+        "takes_persona": True,
+        "persona_max_chars": 1_000,
+    }
+    await use(page, size)
+    await open_page(page, server.url)
+    await expect_fits(page)
+    await expect_in_reach(page, START)
+
+
+async def test_in_the_call(page: Page, server: FakeServer, size: tuple[int, int]) -> None:
+    await page.add_init_script(
+        """HTMLMediaElement.prototype.play =
+             () => Promise.reject(new DOMException("a touch is needed", "NotAllowedError"));"""
+    )
+    await use(page, size)
+    await go_live(page, server.url)
+    server.send("text", delta="Averylongwordwithoutanyplacetobreakit" * 5 + "\n")
+    for turn in range(20):
+        server.send("text", frame=turn * 20, delta=f"Line {turn} of what is said.\n")
+    await expect(page.get_by_text("Line 19")).to_be_visible()
+    await expect_fits(page)
+    for each in (HANG_UP, MUTE, "#sound"):
+        await expect_in_reach(page, each)
+    at_end = await page.locator(".log").evaluate(
+        "(log) => log.scrollHeight - log.scrollTop - log.clientHeight < 2"
+    )
+    assert at_end
+
+
+async def test_when_it_fails(page: Page, server: FakeServer, size: tuple[int, int]) -> None:
+    server.respond = refusal(503, "engine_failed", "x" * 300)
+    await use(page, size)
+    await open_page(page, server.url)
+    await page.click(START)
+    await expect_problem(page, "engine_failed")
+    await expect_fits(page)
