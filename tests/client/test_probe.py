@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rtc_agent.client.impair import Impairment
-from rtc_agent.client.probe import ProbeOrder, probe
+from rtc_agent.client.probe import ProbeOrder, ProbeReport, probe
 from rtc_agent.errors import BadAudioFile, CallRefused, InvalidRequest
 from tests.client.reflector import LOOPBACK, Reflector, serving
 
@@ -24,8 +24,9 @@ def order(url: str, **changes: object) -> ProbeOrder:
     return replace(ProbeOrder(url=url, seconds=3.0, ice=LOOPBACK), **changes)  # type: ignore[arg-type]
 
 
-def p50(report: object) -> float:
-    return report.as_dict()["mouth_to_ear_ms"]["p50"]  # type: ignore[attr-defined, no-any-return]
+def least(report: ProbeReport) -> float:
+    """The delay of the chirp that a busy test machine held up least."""
+    return min(report.measured.delays_ms)
 
 
 async def test_a_mirror_is_a_packet_and_a_codec_away() -> None:
@@ -36,9 +37,9 @@ async def test_a_mirror_is_a_packet_and_a_codec_away() -> None:
     assert fields["lost_chirps"] == 0
     assert fields["mouth_to_ear_ms"]["n"] == len(report.measured.chirps) == 6  # type: ignore[index]
     # 20 ms of packet and 6.5 ms of Opus, and what this machine adds.
-    assert 26 <= p50(report) <= 26 + 60
-    sent = fields["send_to_arrival_ms"]["p50"]  # type: ignore[index]
-    assert sent == pytest.approx(p50(report) - 20)
+    assert 26 <= least(report) <= 26 + 40
+    ear, sent = fields["mouth_to_ear_ms"], fields["send_to_arrival_ms"]
+    assert sent["p50"] == pytest.approx(ear["p50"] - 20, abs=0.11)  # type: ignore[index]
     assert fields["concealed_ms"] == 0
     assert json.loads(json.dumps(fields)) == fields
 
@@ -47,7 +48,7 @@ async def test_delay_each_way_is_seen() -> None:
     async with serving(Reflector()) as url:
         near = await probe(order(url))
         far = await probe(order(url, impairment=Impairment(delay_ms=80, direction="both")))
-    assert p50(far) - p50(near) == pytest.approx(160, abs=40)
+    assert least(far) - least(near) == pytest.approx(160, abs=20)
     assert far.as_dict()["e_model"]["r"] < near.as_dict()["e_model"]["r"]  # type: ignore[index]
 
 
@@ -79,11 +80,11 @@ async def test_phone() -> None:
 
 async def test_dtx_and_drift() -> None:
     async with serving(Reflector()) as url:
-        report = await probe(order(url, impairment=Impairment(dtx=True, drift_ppm=2_000)))
+        report = await probe(order(url, impairment=Impairment(dtx=True, drift_ppm=5_000)))
     delays = report.measured.delays_ms
     assert len(delays) >= 5
-    # The clock that measures is the one that drifts: no growing delay may be seen.
-    assert max(delays) - min(delays) < 60
+    # What is said later is said by the drifting clock too: 15 ms by the end, not seen as delay.
+    assert min(delays[3:]) - min(delays[:3]) == pytest.approx(0, abs=4)
 
 
 async def test_a_deaf_server_is_a_failed_check() -> None:
