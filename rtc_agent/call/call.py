@@ -63,7 +63,6 @@ class Call:
         dialects: Dialects,
         on_ended: Callable[[Call], None],
     ) -> None:
-        """Raises ServerFull, EngineFailed, UnknownVoice or InvalidPersona; nothing is held then."""
         self.ids = ids
         self.spec = spec
         self.state = CallState.CONNECTING
@@ -83,7 +82,19 @@ class Call:
         self._caller_speech = SpeechDetector()
         self._agent_speech = SpeechDetector()
         self._log = logging.LoggerAdapter(log, {"call_id": ids.public})
-        self._session: EngineSession = engine.open(spec, self._heard, self, ids.public)
+        self._session: EngineSession | None = None
+
+    async def open(self) -> None:
+        """Take a slot and have the agent prepared in it.
+
+        Raises:
+            ServerFull, EngineFailed, UnknownVoice, InvalidPersona: nothing is held then.
+        """
+        session = await self._engine.open(self.spec, self._heard, self, self.ids.public)
+        if self.state is CallState.ENDED:
+            session.close()
+        else:
+            self._session = session
 
     def attach(self, transport: Transport) -> None:
         """The transport that answered the offer; it may already have reported events."""
@@ -193,11 +204,14 @@ class Call:
             return
         was, self.state, self.reason = self.state, CallState.ENDED, reason
         self.prepared.set()
-        self._session.close()
+        if self._session is not None:
+            self._session.close()
         self._channels.tell(
             events.Ended(frame=self._frame, reason=reason.value, message=detail or reason.message)
         )
-        self._log.info("ended while %s after %.1f s: %s", was, self._age_ms() / 1e3, reason)
+        # A refusal is told by whoever refused; a thousand of them must not fill the log.
+        level = logging.DEBUG if reason is EndReason.REFUSED else logging.INFO
+        self._log.log(level, "ended while %s after %.1f s: %s", was, self._age_ms() / 1e3, reason)
         self._on_ended(self)
 
     def describe(self) -> dict[str, Any]:
@@ -205,7 +219,8 @@ class Call:
         return {"call_id": self.ids.public, "state": self.state.value, "age_ms": self._age_ms()}
 
     def _go_live_if_ready(self) -> None:
-        if self.state is not CallState.OPENING or not self._session.ready:
+        session = self._session
+        if self.state is not CallState.OPENING or session is None or not session.ready:
             return
         now = self._clock.now()
         self.state = CallState.LIVE
@@ -220,7 +235,7 @@ class Call:
             )
         )
         self._log.info("live after %.0f ms", self._age_ms())
-        self._session.start()
+        session.start()
 
     def _report_speech(self, who: events.Who, changes: list[SpeechEvent]) -> None:
         for change in changes:

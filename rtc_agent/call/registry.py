@@ -110,6 +110,7 @@ class CallRegistry:
         )
         self._calls[ids.session] = call
         try:
+            await call.open()
             transport, answer = await connect(call)
         except BaseException:
             call.end(EndReason.REFUSED)

@@ -79,6 +79,12 @@ class EngineSession(Protocol):
         """
         ...
 
+    def reopen(self, spec: SessionSpec) -> None:
+        """Begin again in the same slot, as if opened with this spec, which `EngineClient.check`
+        has let pass: `sink.on_ready` follows, then `start` is due, and frames count from 0 once
+        more. Nothing is delivered meanwhile."""
+        ...
+
     def close(self) -> None:
         """End the session and free its slot. Idempotent; no sink method is called afterwards."""
         ...
@@ -115,7 +121,7 @@ class EngineClient(Protocol):
         """Raises UnknownVoice or InvalidPersona for a spec this agent cannot serve."""
         ...
 
-    def open(
+    async def open(
         self, spec: SessionSpec, source: FrameSource, sink: FrameSink, call_id: str
     ) -> EngineSession:
         """Take a slot at once and prepare it between ticks; `sink.on_ready` follows.

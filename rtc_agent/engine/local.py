@@ -47,6 +47,7 @@ class LocalEngine:
         self._slots = SlotTable(stepper.slots)
         self._sessions: dict[int, LocalSession] = {}
         self._closing: list[LocalSession] = []
+        self._reopening: dict[LocalSession, SessionSpec] = {}
         self._pcm = np.zeros((stepper.slots, FRAME_SAMPLES), np.float32)
         self._tick_clock = TickClock(clock)
         self._ticks = 0
@@ -86,7 +87,7 @@ class LocalEngine:
         self._tick_clock = TickClock(self._clock)
         self._loop_task = asyncio.get_running_loop().create_task(self._run(), name="engine")
 
-    def open(
+    async def open(
         self, spec: SessionSpec, source: FrameSource, sink: FrameSink, call_id: str
     ) -> EngineSession:
         if self._failure:
@@ -98,7 +99,9 @@ class LocalEngine:
         except BaseException:
             self._slots.release(lease)
             raise
-        session = LocalSession(lease, opening, source, sink, call_id, self._closing.append)
+        session = LocalSession(
+            lease, opening, source, sink, call_id, self._closing.append, self._reopening.__setitem__
+        )
         self._sessions[lease.slot] = session
         return session
 
@@ -127,13 +130,24 @@ class LocalEngine:
             self._fail("The engine failed; see the server's log.")
 
     async def _free_closed(self) -> None:
-        """Slots of closed sessions, made free on the stepper's own thread."""
+        """Slots of closed sessions, made free on the stepper's own thread; those of reopened ones
+        are at once opened again."""
+        while self._reopening:
+            session, spec = self._reopening.popitem()
+            if session.phase is Phase.REOPENING:
+                await self._runner.run(partial(self._close_slot, session))
+            if session.phase is Phase.REOPENING:
+                self._guard(session, partial(self._open_again, session, spec))
         while self._closing:
             session = self._closing.pop()
             slot = session.lease.slot
             await self._runner.run(partial(self._close_slot, session))
             del self._sessions[slot]
             self._slots.release(session.lease)
+
+    def _open_again(self, session: LocalSession, spec: SessionSpec) -> None:
+        session.opening = self._stepper.open(session.lease.slot, spec)
+        session.phase = Phase.OPENING
 
     def _close_slot(self, session: LocalSession) -> None:
         if close := getattr(session.opening, "close", None):
@@ -251,3 +265,4 @@ class LocalEngine:
             self._slots.release(session.lease)
         self._sessions.clear()
         self._closing.clear()
+        self._reopening.clear()

@@ -23,14 +23,14 @@ class Bench:
         self.clock = VirtualClock()
         self.engine = LocalEngine(stepper, self.clock, InlineRunner())
 
-    def open(self) -> tuple[LocalSession, NumberedSource, RecordingSink]:
+    async def open(self) -> tuple[LocalSession, NumberedSource, RecordingSink]:
         source, sink = NumberedSource(), RecordingSink()
-        session = self.engine.open(SessionSpec(), source, sink, "call-test")
+        session = await self.engine.open(SessionSpec(), source, sink, "call-test")
         assert isinstance(session, LocalSession)
         return session, source, sink
 
     async def live(self) -> tuple[LocalSession, NumberedSource, RecordingSink]:
-        opened = self.open()
+        opened = await self.open()
         await self.ticks(1)
         opened[0].start()
         return opened
@@ -60,7 +60,7 @@ async def test_frames_come_back_one_for_one_and_numbered_from_zero() -> None:
 
 async def test_nothing_is_stepped_before_start() -> None:
     async with running(FakeStepper()) as bench:
-        _, source, sink = bench.open()
+        _, source, sink = await bench.open()
         await bench.ticks(5)
         assert sink.ready == 1
         assert source.reserved == 0
@@ -83,15 +83,15 @@ async def test_sessions_join_and_leave_on_any_tick() -> None:
 
 async def test_a_full_engine_refuses_and_a_closed_session_makes_room() -> None:
     async with running(FakeStepper(slots=1)) as bench:
-        session, _, _ = bench.open()
+        session, _, _ = await bench.open()
         with pytest.raises(ServerFull) as refusal:
-            bench.open()
+            await bench.open()
         assert refusal.value.retry_after_s
         session.close()
         session.close()
         await bench.ticks(1)
         assert bench.engine.status().slots_free == 1
-        bench.open()
+        await bench.open()
 
 
 async def test_a_closed_session_hears_nothing_more_and_the_slot_goes_to_the_next() -> None:
@@ -184,7 +184,7 @@ async def test_a_step_that_fails_twice_ends_every_session_with_a_reason() -> Non
         assert not status.ready and status.detail
         assert status.slots_free == 2
         with pytest.raises(EngineFailed):
-            bench.open()
+            await bench.open()
 
 
 async def test_a_row_that_fails_ends_alone() -> None:
@@ -233,7 +233,7 @@ async def test_opening_goes_on_between_ticks_without_making_one_late() -> None:
             return tick
 
         bench.engine._tick_clock.wait = observed  # type: ignore[method-assign]
-        _, _, opening = bench.open()
+        _, _, opening = await bench.open()
         await bench.ticks(12)
         assert opening.ready == 1
         assert stepper.pieces_done == 30
@@ -245,7 +245,7 @@ async def test_an_opening_given_up_halfway_frees_its_slot() -> None:
     stepper = FakeStepper(slots=1, pieces=1_000)
     async with running(stepper) as bench:
         stepper.on_piece = lambda: bench.clock.advance(0.030)
-        session, _, sink = bench.open()
+        session, _, sink = await bench.open()
         await bench.ticks(3)
         assert 0 < stepper.pieces_done < 1_000
         session.close()
@@ -264,7 +264,7 @@ async def test_an_opening_that_fails_tells_its_session_only() -> None:
             raise RuntimeError("no memory")
 
         stepper.on_piece = fail
-        _, _, broken = bench.open()
+        _, _, broken = await bench.open()
         await bench.ticks(3)
         assert len(broken.failures) == 1 and "no memory" in broken.failures[0]
         assert fine.indices == [0, 1, 2]
@@ -279,3 +279,44 @@ async def test_closing_the_engine_tells_open_sessions_and_releases_the_stepper()
         await bench.engine.aclose()
         assert sink.failures == ["The engine was stopped."]
         assert stepper.shut_down
+
+
+async def test_a_reopened_session_begins_again_in_its_own_slot() -> None:
+    """Even where every slot is taken: no other is needed."""
+    async with running(FakeStepper(slots=1)) as bench:
+        session, _, sink = await bench.live()
+        await bench.ticks(3)
+        other = SessionSpec(voice="other")
+        session.reopen(other)
+        await bench.ticks(1)
+        assert not sink.frames[3:]
+        assert sink.ready == 2 and session.ready
+        session.start()
+        await bench.ticks(2)
+        assert sink.indices == [0, 1, 2, 0, 1]
+        assert bench.stepper.closed == [0] and bench.stepper.opened == [0, 0]
+        assert bench.stepper.specs[-1] == other
+        assert bench.engine.status().slots_free == 0
+
+
+async def test_reopening_while_it_still_opens_never_finishes_the_old_opening() -> None:
+    stepper = FakeStepper(slots=1, pieces=2)
+    async with running(stepper) as bench:
+        session, _, sink = await bench.open()
+        stepper.on_piece = lambda: session.reopen(SessionSpec(voice="new"))
+        await bench.clock.run_for(0.001)
+        stepper.on_piece = lambda: None
+        await bench.ticks(3)
+        assert sink.ready == 1
+        assert stepper.specs[-1].voice == "new"
+
+
+async def test_a_session_closed_after_it_was_reopened_frees_its_slot() -> None:
+    async with running(FakeStepper(slots=1)) as bench:
+        session, _, sink = await bench.live()
+        session.reopen(SessionSpec())
+        session.close()
+        session.reopen(SessionSpec())
+        await bench.ticks(2)
+        assert bench.engine.status().slots_free == 1
+        assert sink.ready == 1
