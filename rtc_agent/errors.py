@@ -53,6 +53,20 @@ class InvalidPersona(InvalidRequest):
     code = "invalid_persona"
 
 
+class Unauthorized(RtcAgentError):
+    """A key is needed, or the one given is unknown or has expired."""
+
+    code = "unauthorized"
+    http_status = 401
+
+
+class OriginNotAllowed(RtcAgentError):
+    """A page of another origin used the server without being allowed to."""
+
+    code = "origin_not_allowed"
+    http_status = 403
+
+
 class UnknownCall(RtcAgentError):
     """No call of that id, any more or ever."""
 

@@ -7,10 +7,14 @@ from collections.abc import Callable, Iterator
 
 from rtc_agent.engine.client import FrameSink, FrameSource
 from rtc_agent.engine.slots import Lease
+from rtc_agent.engine.stepper import SessionSpec
 
 
 class Phase(enum.Enum):
-    """A session's way through the engine; it never goes back."""
+    """A session's way through the engine; it never goes back, unless it is reopened."""
+
+    REOPENING = "reopening"
+    """What it had is to be cleared away first."""
 
     OPENING = "opening"
     READY = "ready"
@@ -29,6 +33,7 @@ class LocalSession:
         sink: FrameSink,
         call_id: str,
         on_close: Callable[[LocalSession], None],
+        on_reopen: Callable[[LocalSession, SessionSpec], None],
     ) -> None:
         self.lease = lease
         self.opening = opening
@@ -38,6 +43,7 @@ class LocalSession:
         self.phase = Phase.OPENING
         self._first_tick: int | None = None
         self._on_close = on_close
+        self._on_reopen = on_reopen
 
     @property
     def ready(self) -> bool:
@@ -46,6 +52,12 @@ class LocalSession:
     def start(self) -> None:
         if self.phase is Phase.READY:
             self.phase = Phase.LIVE
+
+    def reopen(self, spec: SessionSpec) -> None:
+        if self.phase is not Phase.CLOSED:
+            self._on_reopen(self, spec)
+            self.phase = Phase.REOPENING
+            self._first_tick = None
 
     def close(self) -> None:
         if self.phase is not Phase.CLOSED:

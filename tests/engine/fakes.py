@@ -27,6 +27,7 @@ class FakeStepper:
         self.pieces = pieces
         self.steps: list[list[int]] = []
         self.opened: list[int] = []
+        self.specs: list[SessionSpec] = []
         self.closed: list[int] = []
         self.pieces_done = 0
         self.shut_down = False
@@ -40,6 +41,7 @@ class FakeStepper:
 
     def open(self, slot: int, spec: SessionSpec) -> Iterator[None]:
         self.opened.append(slot)
+        self.specs.append(spec)
         for _ in range(self.pieces):
             self.pieces_done += 1
             self.on_piece()
