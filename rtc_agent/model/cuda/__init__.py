@@ -1,0 +1,1 @@
+"""The model's tick on a CUDA device: our kernels over static buffers, captured as one graph."""

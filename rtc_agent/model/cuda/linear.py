@@ -1,0 +1,174 @@
+"""The language model's products on a device: which kernel and which tile suit how many rows.
+
+Tiles are by measurement on an H200, weights streaming from memory; see PERFORMANCE.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from rtc_agent.model.cuda.launch import Launch, ceil_div, next_power_of_two
+from rtc_agent.model.kernels.linear import gemv_kernel, linear_kernel
+from rtc_agent.model.kernels.norm import add_norm_kernel
+from rtc_agent.model.layers import RMS_EPS
+
+_LINES_AHEAD = 4
+"""128-byte lines of each weight row fetched while the kernel before is still running."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """Weight rows and columns a block takes at a time, and how it is launched."""
+
+    n: int
+    k: int
+    warps: int
+    stages: int
+    flip: bool = False
+    """The weight is the left operand of the tensor cores."""
+    splits: int = 1
+    """Parts along K, added up by whoever reads the result."""
+
+
+def gemv_tile(n: int, k: int) -> Tile:
+    """For one row."""
+    if k < 512 or n < 64:
+        return Tile(4, min(256, next_power_of_two(k)), 4, 1)
+    if k * n <= 4096 * 1024:
+        return Tile(2, 512, 2, 1) if n > 2048 else Tile(4, 1024 if k >= 1024 else 512, 4, 1)
+    return Tile(8, 512, 4, 3) if n > 4096 else Tile(4, 1024, 4, 1)
+
+
+def linear_tile(rows: int, n: int, k: int, *, gate: bool, partial: bool) -> Tile:
+    """For 2 … 128 rows.
+
+    Args:
+        partial: the result may be left in parts, for `add_norm`.
+    """
+    small = k * n <= 4096 * 1024
+    deep = min(128, max(16, next_power_of_two(k)))
+    if k < 512 or n < 64:
+        return Tile(16, min(deep, 64), 4, 2)
+    if rows <= 16:
+        if partial:
+            return Tile(64, deep, 4, 4, flip=True, splits=4)
+        if small:
+            return Tile(64, 128, 4, 4, flip=True) if gate else Tile(64, 256, 4, 3, flip=True)
+        return Tile(32, 128, 4, 4) if gate else Tile(32, 256, 4, 4)
+    if partial:
+        return Tile(64, deep, 4, 4, splits=2)
+    if gate:
+        return Tile(64, deep, 4, 3)
+    return Tile(64, deep, 4, 4) if small else Tile(128, deep, 8, 3)
+
+
+class Linear:
+    """`y = x · weightᵀ` for a fixed number of rows, with what may follow it.
+
+    Args:
+        weight: [N, K], or [2·N, K] with a gate.
+        gate: `y = silu(a) · b` of the product's halves.
+        partial: leave the result in parts, [splits, rows, N] float32.
+    """
+
+    def __init__(
+        self, weight: Tensor, rows: int, *, gate: bool = False, partial: bool = False
+    ) -> None:
+        self.weight = weight
+        self.rows = rows
+        self._gate, self._partial = gate, partial
+        n, self._k = weight.shape
+        self.outputs = n // 2 if gate else n
+        self.tile = linear_tile(rows, self.outputs, self._k, gate=gate, partial=partial)
+        if ceil_div(self._k, self.tile.k) < self.tile.splits:
+            raise ValueError(f"{self._k} columns cannot be cut into {self.tile.splits} parts")
+
+    @property
+    def parts(self) -> int:
+        return self.tile.splits
+
+    def launch(self, x: Tensor, y: Tensor, how: Launch) -> None:
+        """
+        Args:
+            x: [rows, K], each row contiguous.
+            y: [rows, N] of the weight's type, or [splits, rows, N] float32.
+        """
+        tile = self.tile
+        linear_kernel[(ceil_div(self.outputs, tile.n), tile.splits)](
+            x,
+            self.weight,
+            y,
+            self.rows,
+            self.outputs,
+            self._k,
+            x.stride(0),
+            GATE=self._gate,
+            PARTIAL=self._partial,
+            SPLIT_K=tile.splits,
+            MP=max(16, next_power_of_two(self.rows)),
+            BN=tile.n,
+            BK=tile.k,
+            STAGES=tile.stages,
+            FLIP=tile.flip,
+            EVEN=self.outputs % tile.n == 0 and self._k % (tile.k * tile.splits) == 0,
+            AHEAD=_LINES_AHEAD if how.pdl and self._k * self.weight.element_size() >= 2048 else 0,
+            PRECISION=how.precision if self.weight.dtype == torch.float32 else "ieee",
+            **how.options(tile.warps),
+        )
+
+
+def launch_gemv(
+    x: Tensor,
+    weight: Tensor,
+    y: Tensor,
+    how: Launch,
+    *,
+    alpha: Tensor | None = None,
+    residual: Tensor | None = None,
+    gate: bool = False,
+) -> None:
+    """One row: `y = [residual +] [gate of] weight · [RMSNorm of] x`."""
+    n, k = weight.shape
+    n = n // 2 if gate else n
+    tile = gemv_tile(n, k)
+    gemv_kernel[(ceil_div(n, tile.n),)](
+        x,
+        weight,
+        y,
+        y if residual is None else residual,
+        x if alpha is None else alpha,
+        n,
+        k,
+        RMS_EPS,
+        NORM=alpha is not None,
+        GATE=gate,
+        RESIDUAL=residual is not None,
+        BN=tile.n,
+        BK=tile.k,
+        KP=next_power_of_two(k),
+        STAGES=tile.stages,
+        EVEN=n % tile.n == 0 and k % tile.k == 0,
+        AHEAD=_LINES_AHEAD if how.pdl and k * weight.element_size() >= 2048 else 0,
+        **how.options(tile.warps),
+    )
+
+
+def launch_add_norm(parts: Tensor | None, h: Tensor, x: Tensor, alpha: Tensor, how: Launch) -> None:
+    """`h += sum of parts`, `x = RMSNorm(h)`; h and x [rows, d], parts [splits, rows, d]."""
+    rows, d = h.shape
+    add_norm_kernel[(rows,)](
+        h if parts is None else parts,
+        h,
+        x,
+        alpha,
+        rows,
+        d,
+        RMS_EPS,
+        SPLITS=0 if parts is None else parts.shape[0],
+        NORM=True,
+        BLOCK=next_power_of_two(d),
+        **how.options(8 if d >= 4096 else 4),
+    )

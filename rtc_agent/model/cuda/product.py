@@ -1,0 +1,150 @@
+"""A codec layer's product as one launch: where it reads, what it multiplies by, where it writes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from rtc_agent.model.cuda.launch import Launch, ceil_div, next_power_of_two
+from rtc_agent.model.kernels.conv import conv_kernel
+
+PLAIN, ELU, GELU = 0, 1, 2
+_BLOCKS_WANTED = 264
+"""Blocks that keep a large GPU's memory busy; a product of fewer is split along K."""
+_SPLITS_AT_MOST = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Patches:
+    """The left operand: `outputs` runs of `length` numbers a row, `step` apart."""
+
+    source: Tensor
+    """[rows, …], each row contiguous; the first run starts at its start."""
+    outputs: int
+    step: int
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class Norm:
+    """LayerNorm of every patch before the product."""
+
+    gamma: Tensor
+    beta: Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Replicate:
+    """A new row's past reads as its first new input."""
+
+    position: Tensor
+    """[rows] int64, zero in a new row."""
+    past: int
+    """Elements before the first new input."""
+    channels: int
+
+
+@dataclass
+class Product:
+    """`y = patches · weightᵀ`, then bias, skip and activation."""
+
+    patches: Patches
+    weight: Tensor
+    """[N, K] float32"""
+    bias: Tensor | None = None
+    norm: Norm | None = None
+    skip: Tensor | None = None
+    """[rows, …], read at the same places as the output is written."""
+    raw: Tensor | None = None
+    """[rows, …] for the sum."""
+    activated: Tensor | None = None
+    """[rows, …] for its activation."""
+    activation: int = ELU
+    replicate: Replicate | None = None
+    _partial: Tensor = field(init=False, repr=False)
+    _arrived: Tensor = field(init=False, repr=False)
+    _tile: tuple[int, int, int, int, int, int] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        n, k = self.weight.shape
+        if k != self.patches.length:
+            raise ValueError(f"patches of {self.patches.length} against a weight of {k} columns")
+        m = self.patches.source.shape[0] * self.patches.outputs
+        self._tile = bm, bn, _, splits, _, _ = tile_for(m, n, k, self.norm is not None)
+        device = self.weight.device
+        self._partial = torch.empty(
+            (splits, m, n) if splits > 1 else (1,), dtype=torch.float32, device=device
+        )
+        tiles = ceil_div(m, bm) * ceil_div(n, bn)
+        self._arrived = torch.zeros(tiles, dtype=torch.int32, device=device)
+
+    def launch(self, how: Launch) -> None:
+        p = self.patches
+        rows = p.source.shape[0]
+        n, k = self.weight.shape
+        m = rows * p.outputs
+        bm, bn, bk, splits, warps, stages = self._tile
+        none = self._partial
+        norm, replicate = self.norm, self.replicate
+        grid = (ceil_div(m, bm), ceil_div(n, bn), splits)
+        conv_kernel[grid](
+            p.source,
+            self.weight,
+            none if self.bias is None else self.bias,
+            none if norm is None else norm.gamma,
+            none if norm is None else norm.beta,
+            none if self.skip is None else self.skip,
+            none if self.raw is None else self.raw,
+            none if self.activated is None else self.activated,
+            self._partial,
+            self._arrived,
+            self._arrived if replicate is None else replicate.position,
+            m,
+            n,
+            k,
+            p.outputs,
+            p.source.stride(0),
+            p.step,
+            0 if self.skip is None else self.skip.stride(0),
+            0 if self.raw is None else self.raw.stride(0),
+            0 if self.activated is None else self.activated.stride(0),
+            0 if replicate is None else replicate.past,
+            1 if replicate is None else replicate.channels,
+            BIAS=self.bias is not None,
+            NORM=norm is not None,
+            SKIP=self.skip is not None,
+            RAW=self.raw is not None,
+            ACT=PLAIN if self.activated is None else self.activation,
+            REPLICATE=replicate is not None,
+            SPLIT_K=splits,
+            KP=next_power_of_two(k),
+            BM=bm,
+            BN=bn,
+            BK=bk,
+            STAGES=stages,
+            PRECISION=how.precision,
+            **how.options(warps),
+        )
+
+
+def tile_for(m: int, n: int, k: int, whole_rows: bool) -> tuple[int, int, int, int, int, int]:
+    """Tile rows, columns and depth, splits along K, warps and stages for an [m, n, k] product.
+
+    Args:
+        whole_rows: the kernel keeps whole patches in registers (LayerNorm).
+    """
+    bm = 16 if m <= 16 or whole_rows else 32 if m <= 64 else 64
+    bn = max(16, min(64 if bm >= 64 else 32, next_power_of_two(n)))
+    bk = max(16, min(32 if bm >= 64 else 64, next_power_of_two(k)))
+    tiles = ceil_div(m, bm) * ceil_div(n, bn)
+    splits = 1
+    if not whole_rows:
+        while (
+            splits < _SPLITS_AT_MOST
+            and tiles * splits * 2 <= _BLOCKS_WANTED
+            and k // (splits * 2) >= 2 * bk
+        ):
+            splits *= 2
+    return bm, bn, bk, splits, 4, 3
