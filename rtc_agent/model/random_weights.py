@@ -55,7 +55,7 @@ def _fetch(
         shape = shapes[key] if rows is None else (rows, *shapes[key][1:])
         spread, centre = scale(key, shape)
         generator = torch.Generator(device)
-        generator.manual_seed(seed * 2**32 + zlib.crc32(key.encode()))
+        generator.manual_seed(zlib.crc32(f"{seed} {key}".encode()))
         drawn = torch.randn(shape, generator=generator, device=device, dtype=dtype)
         return drawn.mul_(spread).add_(centre)
 

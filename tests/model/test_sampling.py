@@ -1,0 +1,167 @@
+"""Draws: reproducible, independent of neighbours, and distributed as they should be."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+from torch import Tensor
+
+from rtc_agent.engine.stepper import SamplingSpec
+from rtc_agent.errors import InvalidRequest
+from rtc_agent.model.philox import philox, uniform
+from rtc_agent.model.sampling import (
+    MAX_TOP_K,
+    STREAMS,
+    SamplingState,
+    check_sampling,
+    draw,
+    gumbel_noise,
+    is_greedy,
+)
+
+torch.set_num_threads(1)
+
+
+def _words(value: int, shape: tuple[int, ...] = (1,)) -> Tensor:
+    return torch.full(shape, value, dtype=torch.int64)
+
+
+@pytest.mark.parametrize(
+    ("counter", "key", "expected"),
+    [
+        # Known answers of the Random123 library.
+        ((0,) * 4, (0, 0), (0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8)),
+        (
+            (0xFFFFFFFF,) * 4,
+            (0xFFFFFFFF,) * 2,
+            (0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD),
+        ),
+        (
+            (0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344),
+            (0xA4093822, 0x299F31D0),
+            (0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1),
+        ),
+    ],
+)
+def test_philox_gives_its_known_answers(
+    counter: tuple[int, int, int, int], key: tuple[int, int], expected: tuple[int, ...]
+) -> None:
+    c0, c1, c2, c3 = (_words(w) for w in counter)
+    out = philox((c0, c1, c2, c3), (_words(key[0]), _words(key[1])))
+    assert tuple(out[0].tolist()) == expected
+
+
+def test_uniform_is_strictly_inside_its_interval() -> None:
+    ends = uniform(torch.tensor([0, 2**32 - 1]))
+    assert 0.0 < ends[0] < ends[1] < 1.0
+
+
+def _draws(logits: Tensor, n: int, temperature: float, top_k: int, stream: int = 1) -> Tensor:
+    noise = gumbel_noise(torch.tensor([[7, 9]]), torch.arange(n))
+    assert noise.shape == (n, STREAMS, MAX_TOP_K)
+    return draw(
+        logits.repeat(n, 1),
+        torch.zeros(n, dtype=torch.bool),
+        torch.full((n,), temperature),
+        torch.full((n,), top_k),
+        noise[:, stream],
+    )
+
+
+@pytest.mark.parametrize(("temperature", "top_k"), [(1.0, 40), (0.7, 40), (0.8, 10), (1.5, 3)])
+@pytest.mark.parametrize("stream", [0, 4])
+def test_draws_follow_the_softmax_of_the_candidates(
+    temperature: float, top_k: int, stream: int
+) -> None:
+    logits = torch.randn(40, generator=torch.Generator().manual_seed(3))
+    n = 8_000
+    counts = torch.bincount(_draws(logits, n, temperature, top_k, stream), minlength=40)
+    values, ids = logits.topk(top_k)
+    expected = torch.softmax(values.double() / temperature, 0) * n
+    assert counts.sum() == counts[ids].sum() == n
+    common = expected >= 5
+    observed = [*counts[ids][common].tolist(), int(counts[ids][~common].sum())]
+    wanted = [*expected[common].tolist(), float(expected[~common].sum())]
+    if wanted[-1] == 0:
+        observed, wanted = observed[:-1], wanted[:-1]
+    assert stats.chisquare(observed, wanted).pvalue > 1e-3
+
+
+def test_streams_of_a_position_are_independent() -> None:
+    logits = torch.zeros(4)
+    first, second = (_draws(logits, 8_000, 1.0, 4, stream) for stream in (2, 3))
+    pairs = torch.bincount(first * 4 + second, minlength=16).view(4, 4)
+    assert stats.chi2_contingency(pairs.numpy()).pvalue > 1e-3
+
+
+def test_exactly_k_candidates_even_when_tied() -> None:
+    assert len(set(_draws(torch.zeros(40), 2_000, 1.0, 5).tolist())) == 5
+
+
+@given(st.integers(0, 2**32), st.floats(1e-4, 1e-3))
+@settings(max_examples=25, deadline=None)
+def test_greedy_is_the_limit_of_small_temperatures(seed: int, temperature: float) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    logits = torch.randperm(64, generator=generator).float()[None] / 8
+    noise = gumbel_noise(torch.tensor([[seed & 0xFFFFFFFF, seed >> 32]]), torch.tensor([3]))
+    args = (torch.tensor([temperature]), torch.tensor([25]), noise[:, 0])
+    cold = draw(logits, torch.tensor([False]), *args)
+    greedy = draw(logits, torch.tensor([True]), *args)
+    assert cold == greedy == logits.argmax()
+
+
+def test_noise_belongs_to_seed_and_position_alone() -> None:
+    seeds = torch.tensor([[1, 0], [2, 0], [1, 1], [1, 0]])
+    positions = torch.tensor([5, 5, 5, 2**33 + 5])
+    together = gumbel_noise(seeds, positions)
+    for row in range(4):
+        alone = gumbel_noise(seeds[row : row + 1], positions[row : row + 1])
+        assert torch.equal(alone[0], together[row])
+        assert all(not torch.equal(together[row], together[o]) for o in range(4) if o != row)
+
+
+def test_a_row_keeps_its_settings() -> None:
+    state = SamplingState.empty(3, torch.device("cpu"))
+    spec = SamplingSpec(text_temperature=0.0, audio_temperature=0.5, text_top_k=9, audio_top_k=70)
+    state.set(1, spec, 2**63 + 12345)
+    one = state.narrow(1)
+    assert one.seed.tolist() == [[12345, 2**31]]
+    assert one.greedy.tolist() == [[True, False]]
+    assert one.temperature[0, 1] == 0.5
+    assert one.top_k.tolist() == [[9, 70]]
+    assert state.greedy[0].all()
+    assert state.greedy[2].all()
+
+
+@pytest.mark.parametrize(
+    ("spec", "greedy"),
+    [
+        (SamplingSpec(), False),
+        (SamplingSpec(greedy=True), True),
+        (SamplingSpec(text_temperature=0.0), False),
+        (SamplingSpec(text_temperature=0.0, audio_temperature=0.0), True),
+    ],
+)
+def test_greedy_by_name_or_by_temperature(spec: SamplingSpec, greedy: bool) -> None:
+    assert is_greedy(spec) is greedy
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        SamplingSpec(text_temperature=-0.1),
+        SamplingSpec(audio_temperature=float("nan")),
+        SamplingSpec(audio_temperature=float("inf")),
+        SamplingSpec(text_top_k=0),
+        SamplingSpec(audio_top_k=MAX_TOP_K + 1),
+        SamplingSpec(seed=-1),
+        SamplingSpec(seed=2**64),
+    ],
+)
+def test_settings_that_no_draw_can_follow_are_refused(spec: SamplingSpec) -> None:
+    with pytest.raises(InvalidRequest):
+        check_sampling(spec)
+    check_sampling(SamplingSpec(seed=2**64 - 1, audio_top_k=MAX_TOP_K))
