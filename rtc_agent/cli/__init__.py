@@ -11,7 +11,7 @@ import typer
 from rtc_agent.errors import RtcAgentError
 
 COMMANDS = (
-    *("serve", "call", "probe", "offline", "verify", "download", "voices"),
+    *("serve", "call", "probe", "load", "offline", "verify", "download", "voices"),
     *("doctor", "config"),
 )
 

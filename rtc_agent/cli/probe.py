@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from rtc_agent.cli.output import json_refusal, print_json
+from rtc_agent.cli.output import json_refusal, print_fields, print_json
 
 
 def register(app: typer.Typer) -> None:
@@ -77,17 +77,10 @@ def probe(
     if as_json:
         print_json(fields)
     else:
-        for name, value in fields.items():
-            typer.echo(f"{name:20} {_words(value)}")
+        print_fields(fields)
     if not report.ok:
         why = (
             f"the call ended early: {report.ended}" if report.ended != "hangup" else "no echo came"
         )
         typer.echo(f"rtc-agent: {why}", err=True)
         raise typer.Exit(1)
-
-
-def _words(value: object) -> str:
-    if isinstance(value, dict):
-        return "  ".join(f"{name} {_words(part)}" for name, part in value.items())
-    return "–" if value is None else str(value)

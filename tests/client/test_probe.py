@@ -91,7 +91,7 @@ async def test_a_deaf_server_is_a_failed_check() -> None:
     async with serving(Reflector(keep=lambda count: False)) as url:
         report = await probe(order(url, seconds=2.0))
     assert not report.ok
-    assert report.as_dict()["mouth_to_ear_ms"] == {"p50": None, "p95": None, "max": None, "n": 0}
+    assert report.as_dict()["mouth_to_ear_ms"]["p50"] is None  # type: ignore[index]
     assert report.as_dict()["e_model"] is None
 
 

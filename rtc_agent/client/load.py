@@ -1,0 +1,252 @@
+"""`rtc-agent load`: many probing calls at once, from a few processes.
+
+Every caller replays packets that were encoded once and only notes the packets that come back;
+what they hold is looked at after the calls are over. So a caller costs its packets and little
+else, and the machine's time is the server's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import functools
+import math
+import multiprocessing
+import os
+import resource
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field, replace
+
+from rtc_agent.client.call_client import CallClient
+from rtc_agent.client.chirps import ProbeSignal
+from rtc_agent.client.figures import percentiles
+from rtc_agent.client.impair import Impairment
+from rtc_agent.client.measurement import Measurement, measure, payloads
+from rtc_agent.client.offer import SmallWebRtcSignaling
+from rtc_agent.client.server_cpu import LocalServer, find_server
+from rtc_agent.client.sources import PayloadSource, SilentPayload
+from rtc_agent.clock import MonotonicClock
+from rtc_agent.engine.stepper import SAMPLE_RATE
+from rtc_agent.errors import InvalidRequest, RtcAgentError
+from rtc_agent.media.codecs import PACKET_SAMPLES, encoder_for, silence
+from rtc_agent.media.ice import IceSettings
+
+LISTEN_ON_S = 2.0
+_CALLS_A_PROCESS = 8
+_START_S = 2.0
+"""For the processes to start."""
+_SETTLE_S = 2.0
+"""Between the last call's turn to begin and the measured time."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadOrder:
+    """What to put on a server."""
+
+    url: str
+    calls: int
+    seconds: float = 20.0
+    """Measured time, in which all calls are up."""
+    processes: int | None = None
+    ramp_s: float = 0.1
+    """Between one call's beginning and the next."""
+    impairment: Impairment = field(default_factory=Impairment)
+    """Each call has its own fate, from the seed on."""
+    ice: IceSettings = field(default_factory=IceSettings)
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.calls <= 10_000:
+            raise InvalidRequest("A load is 1 to 10000 calls.")
+        if not 2 <= self.seconds <= 86_400:
+            raise InvalidRequest("A load takes from 2 seconds to a day.")
+        if self.processes is not None and not 1 <= self.processes <= self.calls:
+            raise InvalidRequest("Processes are at least 1 and no more than the calls.")
+
+    @property
+    def process_count(self) -> int:
+        """As asked, or one for every eight calls while there are cores to spare."""
+        if self.processes is not None:
+            return self.processes
+        spare = max(1, (os.cpu_count() or 2) // 2)
+        return min(spare, math.ceil(self.calls / _CALLS_A_PROCESS))
+
+
+@dataclass(frozen=True, slots=True)
+class CallOutcome:
+    """How one of the calls went."""
+
+    failure: str | None = None
+    """Why it did not come up or did not last; None for a good call."""
+    connect_ms: float | None = None
+    ready_ms: float | None = None
+    lateness_ms: float = 0.0
+    measured: Measurement = field(default_factory=Measurement)
+
+
+@dataclass(frozen=True, slots=True)
+class LoadReport:
+    """How the server did."""
+
+    order: LoadOrder
+    outcomes: tuple[CallOutcome, ...]
+    server_cpu_s: float | None
+    """Processor time of the server in the measured time; None where it is not on this machine."""
+    callers_cpu_s: float
+    """Of the callers over their whole lives, with looking at what came back."""
+
+    @property
+    def good(self) -> list[CallOutcome]:
+        return [outcome for outcome in self.outcomes if outcome.failure is None]
+
+    def as_dict(self) -> dict[str, object]:
+        """For JSON."""
+        good = self.good
+        measured = [outcome.measured for outcome in good]
+        middles = [percentiles(m.delays_ms)["p50"] for m in measured if m.delays_ms]
+        known = [middle for middle in middles if middle is not None]
+        intervals = [1e3 * gap for m in measured for gap in _intervals(m)]
+        cpu_s = self.server_cpu_s
+        return {
+            "mouth_to_ear_ms": percentiles(d for m in measured for d in m.delays_ms),
+            "call_p50_ms": percentiles(known),
+            "call_p50_spread_ms": round(max(known) - min(known), 1) if known else None,
+            "underruns": sum(len(m.dropouts) for m in measured),
+            "concealed_ms": round(
+                sum(m.concealed_ms + m.server.get("concealed_ms", 0.0) for m in measured), 1
+            ),
+            "lost_chirps": sum(m.lost_chirps for m in measured),
+            "lost_packets": sum(m.lost_packets for m in measured),
+            "packet_interval_ms": percentiles(intervals),
+            "connect_ms": percentiles(o.connect_ms for o in good if o.connect_ms is not None),
+            "ready_ms": percentiles(o.ready_ms for o in good if o.ready_ms is not None),
+            "calls": len(self.outcomes),
+            "failed_calls": len(self.outcomes) - len(good),
+            "failures": dict(collections.Counter(o.failure for o in self.outcomes if o.failure)),
+            "server_cpu_s": None if cpu_s is None else round(cpu_s, 2),
+            "server_cpu_percent_a_call": (
+                round(100 * cpu_s / self.order.seconds / len(good), 2)
+                if cpu_s is not None and good
+                else None
+            ),
+            "callers_cpu_s": round(self.callers_cpu_s, 2),
+            "caller_lateness_ms": percentiles(o.lateness_ms for o in good),
+            "seconds": self.order.seconds,
+        }
+
+
+def _intervals(measured: Measurement) -> list[float]:
+    """Seconds between arrivals of one call's packets."""
+    times = sorted(at for at, _ in measured.arrivals_s)
+    return [later - earlier for earlier, later in zip(times, times[1:], strict=False)]
+
+
+async def load(order: LoadOrder) -> LoadReport:
+    """Make the calls, let them talk for the measured time, and hang up."""
+    clock = MonotonicClock()
+    begin_s = clock.now() + _START_S
+    window_s = begin_s + order.calls * order.ramp_s + _SETTLE_S
+    count = order.process_count
+    shares = [range(first, order.calls, count) for first in range(count)]
+    loop = asyncio.get_running_loop()
+    # A forked child of a process with a running event loop and threads is not to be trusted.
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(count, mp_context=context) as pool:
+        work = functools.partial(_run_share, order, begin_s, window_s)
+        running = [loop.run_in_executor(pool, work, share) for share in shares]
+        server_cpu_s = await _server_cpu(find_server(order.url), clock, window_s, order.seconds)
+        results = await asyncio.gather(*running)
+    outcomes = tuple(outcome for part, _ in results for outcome in part)
+    return LoadReport(order, outcomes, server_cpu_s, sum(cpu_s for _, cpu_s in results))
+
+
+async def _server_cpu(
+    server: LocalServer | None, clock: MonotonicClock, window_s: float, seconds: float
+) -> float | None:
+    if server is None:
+        return None
+    await clock.sleep_until(window_s)
+    before_s = server.cpu_s()
+    await clock.sleep_until(window_s + seconds)
+    return server.cpu_s() - before_s
+
+
+def _run_share(
+    order: LoadOrder, begin_s: float, window_s: float, numbers: range
+) -> tuple[list[CallOutcome], float]:
+    """One process's calls, and the processor time they took."""
+    outcomes = asyncio.run(_make_calls(order, begin_s, window_s, numbers))
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return outcomes, usage.ru_utime + usage.ru_stime
+
+
+async def _make_calls(
+    order: LoadOrder, begin_s: float, window_s: float, numbers: range
+) -> list[CallOutcome]:
+    signal = ProbeSignal(SAMPLE_RATE, pilot=not order.impairment.dtx)
+    said = payloads(signal, order.seconds, encoder_for("opus"), dtx=order.impairment.dtx)
+    calls = [
+        _Caller(order, number, said, signal).run(begin_s + number * order.ramp_s, window_s)
+        for number in numbers
+    ]
+    finished = await asyncio.gather(*calls)
+    return [await asyncio.to_thread(look) for look in finished]
+
+
+class _Caller:
+    """One call of a load."""
+
+    def __init__(
+        self, order: LoadOrder, number: int, said: list[bytes], signal: ProbeSignal
+    ) -> None:
+        self._order = order
+        self._number = number
+        self._said = said
+        self._signal = signal
+
+    async def run(self, begin_s: float, window_s: float) -> functools.partial[CallOutcome]:
+        """Make the call; returns what is left to do when all calls are over."""
+        order = self._order
+        impairment = order.impairment
+        fate = replace(impairment, seed=impairment.seed + self._number)
+        quiet = SilentPayload(encoder_for("opus").encode(silence(PACKET_SAMPLES)))
+        client = CallClient(
+            SmallWebRtcSignaling(order.url), ice=order.ice, quiet=quiet, impairment=fate
+        )
+        await client.clock.sleep_until(begin_s)
+        failure: str | None = None
+        origin_s = 0.0
+        try:
+            async with client:
+                await client.connect()
+                await client.wait_ready()
+                # Callers do not talk in step: each begins a little later than the one before.
+                await client.wait_until(window_s + 0.013 * (self._number % 16))
+                origin_s = client.play(PayloadSource(self._said))
+                if await client.wait_said():
+                    await client.wait_until(client.clock.now() + LISTEN_ON_S)
+        except RtcAgentError as error:
+            failure = error.code
+        if failure is None and client.ended != "hangup":
+            failure = client.ended
+        return functools.partial(self._look, client, origin_s, failure)
+
+    def _look(self, client: CallClient, origin_s: float, failure: str | None) -> CallOutcome:
+        measured = Measurement()
+        if failure is None:
+            measured = measure(
+                client,
+                self._signal,
+                origin_s,
+                self._order.seconds,
+                trailing_s=LISTEN_ON_S,
+                drift_ppm=self._order.impairment.drift_ppm,
+            )
+            if not measured.delays_ms:
+                failure = "no_echo"
+        return CallOutcome(
+            failure=failure,
+            connect_ms=client.connect_ms,
+            ready_ms=client.ready_ms,
+            lateness_ms=client.track.worst_lateness_s * 1e3,
+            measured=measured,
+        )
