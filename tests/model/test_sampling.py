@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -59,15 +61,26 @@ def test_uniform_is_strictly_inside_its_interval() -> None:
     assert 0.0 < ends[0] < ends[1] < 1.0
 
 
-def _draws(logits: Tensor, n: int, temperature: float, top_k: int, stream: int = 1) -> Tensor:
-    noise = gumbel_noise(torch.tensor([[7, 9]]), torch.arange(n))
-    assert noise.shape == (n, STREAMS, MAX_TOP_K)
+N = 3_000
+
+
+@cache
+def _noise() -> Tensor:
+    """The noise of one session's first positions, as far as forty candidates need it."""
+    pieces = [
+        gumbel_noise(torch.tensor([[7, 9]]), positions)[:, :, :40].clone()
+        for positions in torch.arange(N).split(100)
+    ]
+    return torch.cat(pieces)
+
+
+def _draws(logits: Tensor, temperature: float, top_k: int, stream: int = 1) -> Tensor:
     return draw(
-        logits.repeat(n, 1),
-        torch.zeros(n, dtype=torch.bool),
-        torch.full((n,), temperature),
-        torch.full((n,), top_k),
-        noise[:, stream],
+        logits.repeat(N, 1),
+        torch.zeros(N, dtype=torch.bool),
+        torch.full((N,), temperature),
+        torch.full((N,), top_k),
+        _noise()[:, stream],
     )
 
 
@@ -77,11 +90,10 @@ def test_draws_follow_the_softmax_of_the_candidates(
     temperature: float, top_k: int, stream: int
 ) -> None:
     logits = torch.randn(40, generator=torch.Generator().manual_seed(3))
-    n = 8_000
-    counts = torch.bincount(_draws(logits, n, temperature, top_k, stream), minlength=40)
+    counts = torch.bincount(_draws(logits, temperature, top_k, stream), minlength=40)
     values, ids = logits.topk(top_k)
-    expected = torch.softmax(values.double() / temperature, 0) * n
-    assert counts.sum() == counts[ids].sum() == n
+    expected = torch.softmax(values.double() / temperature, 0) * N
+    assert counts.sum() == counts[ids].sum() == N
     common = expected >= 5
     observed = [*counts[ids][common].tolist(), int(counts[ids][~common].sum())]
     wanted = [*expected[common].tolist(), float(expected[~common].sum())]
@@ -92,13 +104,13 @@ def test_draws_follow_the_softmax_of_the_candidates(
 
 def test_streams_of_a_position_are_independent() -> None:
     logits = torch.zeros(4)
-    first, second = (_draws(logits, 8_000, 1.0, 4, stream) for stream in (2, 3))
+    first, second = (_draws(logits, 1.0, 4, stream) for stream in (2, 3))
     pairs = torch.bincount(first * 4 + second, minlength=16).view(4, 4)
     assert stats.chi2_contingency(pairs.numpy()).pvalue > 1e-3
 
 
 def test_exactly_k_candidates_even_when_tied() -> None:
-    assert len(set(_draws(torch.zeros(40), 2_000, 1.0, 5).tolist())) == 5
+    assert len(set(_draws(torch.zeros(40), 1.0, 5).tolist())) == 5
 
 
 @given(st.integers(0, 2**32), st.floats(1e-4, 1e-3))
@@ -117,6 +129,7 @@ def test_noise_belongs_to_seed_and_position_alone() -> None:
     seeds = torch.tensor([[1, 0], [2, 0], [1, 1], [1, 0]])
     positions = torch.tensor([5, 5, 5, 2**33 + 5])
     together = gumbel_noise(seeds, positions)
+    assert together.shape == (4, STREAMS, MAX_TOP_K)
     for row in range(4):
         alone = gumbel_noise(seeds[row : row + 1], positions[row : row + 1])
         assert torch.equal(alone[0], together[row])
