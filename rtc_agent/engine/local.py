@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 
 from rtc_agent.clock import Clock
-from rtc_agent.engine.client import AgentFrame, EngineSession, EngineStatus, FrameSink, FrameSource
+from rtc_agent.engine.client import AgentFrame, EngineStatus, FrameSink, FrameSource
 from rtc_agent.engine.runner import StepRunner
 from rtc_agent.engine.session import LocalSession, Phase
 from rtc_agent.engine.slots import SlotTable
@@ -51,6 +51,7 @@ class LocalEngine:
         self._pcm = np.zeros((stepper.slots, FRAME_SAMPLES), np.float32)
         self._tick_clock = TickClock(clock)
         self._ticks = 0
+        self._tick_index = 0
         self._skipped = 0
         self._step_s: collections.deque[float] = collections.deque(maxlen=STEP_HISTORY)
         self._piece_s = 0.0
@@ -75,6 +76,16 @@ class LocalEngine:
             step_ms_p99=round(float(p99), 3),
         )
 
+    @property
+    def origin_s(self) -> float:
+        """When tick 0 was due, on the engine's clock."""
+        return self._tick_clock.origin_s
+
+    @property
+    def tick_index(self) -> int:
+        """The tick that is running, or ran last."""
+        return self._tick_index
+
     def next_tick_s(self) -> float:
         return self._tick_clock.next_s
 
@@ -89,7 +100,7 @@ class LocalEngine:
 
     async def open(
         self, spec: SessionSpec, source: FrameSource, sink: FrameSink, call_id: str
-    ) -> EngineSession:
+    ) -> LocalSession:
         if self._failure:
             raise EngineFailed(self._failure, retry_after_s=10)
         self._stepper.check(spec)
@@ -186,6 +197,7 @@ class LocalEngine:
         return more
 
     async def _tick(self, tick: Tick) -> None:
+        self._tick_index = tick.index
         self._skipped += tick.skipped
         live = [s for s in self._sessions.values() if s.phase is Phase.LIVE]
         if tick.skipped:

@@ -46,6 +46,10 @@ class LocalSession:
         self._on_reopen = on_reopen
 
     @property
+    def slot(self) -> int:
+        return self.lease.slot
+
+    @property
     def ready(self) -> bool:
         return self.phase in (Phase.READY, Phase.LIVE)
 

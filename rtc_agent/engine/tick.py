@@ -29,14 +29,22 @@ class TickClock:
     reaches a frame, however slow or stuck the stepper was.
     """
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, origin_s: float | None = None, lead_s: float = 0.0) -> None:
+        """
+        Args:
+            origin_s: when tick 0 is due, on this clock; a frame from now if left out. With an
+                origin in the past, the ticks before now are not counted as missed.
+            lead_s: how long before each deadline `wait` returns.
+        """
+        now = clock.now()
         self._clock = clock
-        self._origin_s = clock.now() + FRAME_S
-        self._next = 0
+        self.origin_s = now + FRAME_S if origin_s is None else origin_s
+        self._lead_s = lead_s
+        self._next = max(0, math.ceil((now - self.origin_s + lead_s) / FRAME_S))
 
     def deadline_s(self, index: int) -> float:
         """When tick `index` is due, in seconds of the injected clock."""
-        return self._origin_s + index * FRAME_S
+        return self.origin_s + index * FRAME_S
 
     @property
     def next_s(self) -> float:
@@ -45,8 +53,9 @@ class TickClock:
 
     async def wait(self) -> Tick:
         """Sleep until the next tick is due and return it."""
-        await self._clock.sleep_until(self.next_s)
-        late_s = self._clock.now() - self.next_s
+        due_s = self.next_s - self._lead_s
+        await self._clock.sleep_until(due_s)
+        late_s = self._clock.now() - due_s
         skipped = max(0, math.floor(late_s / FRAME_S))
         self._next += skipped + 1
         return Tick(self._next - 1, skipped, late_s - skipped * FRAME_S)

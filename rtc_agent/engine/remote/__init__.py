@@ -1,0 +1,1 @@
+"""One engine for several processes: frames cross in shared memory, control over a local socket."""

@@ -1,0 +1,234 @@
+"""A media process's side of the socket: an `EngineClient` whose engine is elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from rtc_agent.clock import Clock
+from rtc_agent.engine.client import AgentFrame, EngineSession, EngineStatus, FrameSink, FrameSource
+from rtc_agent.engine.remote.memory import FrameMemory
+from rtc_agent.engine.remote.session import RemoteSession
+from rtc_agent.engine.remote.wire import (
+    MAX_LINE_BYTES,
+    Message,
+    Wire,
+    pack_spec,
+    unpack_error,
+    unpack_info,
+    unpack_status,
+)
+from rtc_agent.engine.stepper import SessionSpec, StepperInfo
+from rtc_agent.engine.tick import Tick, TickClock
+from rtc_agent.errors import EngineFailed, UnknownVoice
+
+log = logging.getLogger(__name__)
+
+LEAD_S = 0.004
+"""How long before its tick a frame is handed over: what scheduling may cost."""
+CONNECT_EVERY_S = 0.25
+OPEN_TIMEOUT_S = 2.0
+_NOTHING = np.zeros(0, np.float32)
+LOST = "The engine's process went away."
+
+
+class RemoteEngine:
+    """The engine as a media process knows it.
+
+    The tick is the engine's: its deadlines are reckoned from the origin that it publishes, on the
+    machine's one monotonic clock, and every live session's frame is in shared memory just before.
+    An engine that goes away ends its sessions with a reason; once one listens again, it is used.
+    """
+
+    def __init__(self, path: Path, memory: FrameMemory, clock: Clock) -> None:
+        self._path = path
+        self._memory = memory
+        self._clock = clock
+        self._wire: Wire | None = None
+        self._info: StepperInfo | None = None
+        self._status: EngineStatus | None = None
+        self._ticks = TickClock(clock)
+        self._keys = itertools.count()
+        self._opening: dict[int, asyncio.Future[int]] = {}
+        self._sessions: dict[int, RemoteSession] = {}
+        self._connected = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def start(self) -> None:
+        """Connect, however long the engine takes to listen, and begin to hand frames over."""
+        self._tasks.append(asyncio.create_task(self._stay_connected(), name="engine link"))
+        await self._connected.wait()
+
+    async def aclose(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._lost()
+
+    @property
+    def info(self) -> StepperInfo:
+        if self._info is None:
+            raise EngineFailed("The engine has not been reached yet.", retry_after_s=5)
+        return self._info
+
+    def status(self) -> EngineStatus:
+        if self._status is None or self._wire is None:
+            return EngineStatus(False, LOST, 0, 0, 0, 0, 0.0, 0.0)
+        return self._status
+
+    def next_tick_s(self) -> float:
+        return self._ticks.next_s
+
+    def check(self, spec: SessionSpec) -> None:
+        """What can be told here; the rest is refused by `open`."""
+        if spec.voice is not None and spec.voice not in self.info.voices:
+            known = ", ".join(self.info.voices) or "none to choose from"
+            raise UnknownVoice(f"There is no voice {spec.voice[:64]!r}; there are: {known}.")
+
+    async def open(
+        self, spec: SessionSpec, source: FrameSource, sink: FrameSink, call_id: str
+    ) -> EngineSession:
+        wire = self._wire
+        if wire is None:
+            raise EngineFailed(LOST, retry_after_s=5)
+        key = next(self._keys)
+        answer = self._opening[key] = asyncio.get_running_loop().create_future()
+        session = RemoteSession(
+            key, source, sink, self._send_start, self._send_close, self._send_reopen
+        )
+        self._sessions[key] = session
+        wire.send("open", session=key, spec=pack_spec(spec), call_id=call_id)
+        try:
+            async with asyncio.timeout(OPEN_TIMEOUT_S):
+                session.slot = await answer
+        except BaseException as error:
+            del self._sessions[key]
+            wire.send("close", session=key)
+            if isinstance(error, TimeoutError):
+                raise EngineFailed("The engine does not answer.", retry_after_s=5) from error
+            raise
+        finally:
+            del self._opening[key]
+        return session
+
+    def _send_start(self, session: RemoteSession) -> None:
+        if self._wire is not None:
+            self._wire.send("start", session=session.key)
+
+    def _send_reopen(self, session: RemoteSession, spec: SessionSpec) -> None:
+        if self._wire is not None:
+            self._wire.send("reopen", session=session.key, spec=pack_spec(spec))
+
+    def _send_close(self, session: RemoteSession) -> None:
+        self._sessions.pop(session.key, None)
+        if self._wire is not None:
+            self._wire.send("close", session=session.key)
+
+    async def _stay_connected(self) -> None:
+        while True:
+            try:
+                streams = await asyncio.open_unix_connection(str(self._path), limit=MAX_LINE_BYTES)
+            except OSError:
+                await asyncio.sleep(CONNECT_EVERY_S)
+                continue
+            wire = Wire(*streams)
+            feed: asyncio.Task[None] | None = None
+            try:
+                while (message := await wire.receive()) is not None:
+                    if message["type"] == "welcome":
+                        self._welcome(wire, message)
+                        feed = asyncio.create_task(self._feed(), name="frames to the engine")
+                    else:
+                        self._hear(message)
+            except Exception:
+                log.exception("the engine could not be understood")
+            finally:
+                if feed is not None:
+                    feed.cancel()
+                wire.close()
+                self._lost()
+
+    def _welcome(self, wire: Wire, message: Message) -> None:
+        self._info = unpack_info(message["info"])
+        self._status = unpack_status(message["status"])
+        self._ticks = TickClock(self._clock, origin_s=message["origin_s"], lead_s=LEAD_S)
+        self._wire = wire
+        self._connected.set()
+
+    def _lost(self) -> None:
+        self._wire = None
+        for answer in self._opening.values():
+            if not answer.done():
+                answer.set_exception(EngineFailed(LOST, retry_after_s=5))
+        for session in list(self._sessions.values()):
+            self._sessions.pop(session.key, None)
+            session.fail(LOST)
+
+    def _hear(self, message: Message) -> None:
+        match message["type"]:
+            case "status":
+                self._status = unpack_status(message["status"])
+            case "frames":
+                for key, tick, index, text, heard in message["frames"]:
+                    self._deliver(key, tick, AgentFrame(index, _NOTHING, text), heard)
+            case "opened":
+                self._answer(message["session"]).set_result(message["slot"])
+            case "refused":
+                error = unpack_error(message["error"])
+                self._answer(message["session"]).set_exception(error)
+            case "ready" if session := self._sessions.get(message["session"]):
+                session.become_ready()
+            case "skipped" if session := self._sessions.get(message["session"]):
+                session.sink.on_skipped(message["frames"])
+            case "failed" if session := self._sessions.pop(message["session"], None):
+                session.fail(message["reason"])
+
+    def _answer(self, key: int) -> asyncio.Future[int]:
+        answer = self._opening.get(key)
+        if answer is None or answer.done():
+            # Nobody waits any more; what becomes of it is of no interest.
+            return asyncio.get_running_loop().create_future()
+        return answer
+
+    def _deliver(self, key: int, tick: int, frame: AgentFrame, heard: bool) -> None:
+        session = self._sessions.get(key)
+        if session is None:
+            return
+        pcm = self._memory.agent(session.slot, tick)
+        try:
+            if pcm is None or not heard:
+                # This process was scheduled too late to read the agent's frame, or to hand over
+                # the caller's.
+                session.sink.on_skipped(1)
+            if pcm is not None:
+                session.sink.on_frame(replace(frame, pcm=pcm))
+        except Exception:
+            log.exception("a call failed; only it ends")
+            session.close()
+            session.fail("The call failed inside the server.")
+
+    async def _feed(self) -> None:
+        """Hand every live session's frame over just before each tick."""
+        while True:
+            tick = await self._ticks.wait()
+            for session in list(self._sessions.values()):
+                if session.live:
+                    self._hand_over(session, tick)
+
+    def _hand_over(self, session: RemoteSession, tick: Tick) -> None:
+        try:
+            if session.fed:
+                for _ in range(tick.skipped):
+                    session.source.skip()
+            session.fed = True
+            self._memory.put_caller(session.slot, tick.index, session.source.reserve())
+            session.source.commit()
+        except Exception:
+            log.exception("a call failed; only it ends")
+            session.close()
+            session.fail("The call failed inside the server.")

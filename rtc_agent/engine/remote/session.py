@@ -1,0 +1,67 @@
+"""One session of a remote engine, as the media process that holds its call knows it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rtc_agent.engine.client import FrameSink, FrameSource
+from rtc_agent.engine.session import Phase
+from rtc_agent.engine.stepper import SessionSpec
+
+
+class RemoteSession:
+    """An `EngineSession`; `start` and `close` are told to the engine by the callbacks."""
+
+    def __init__(
+        self,
+        key: int,
+        source: FrameSource,
+        sink: FrameSink,
+        send_start: Callable[[RemoteSession], None],
+        send_close: Callable[[RemoteSession], None],
+        send_reopen: Callable[[RemoteSession, SessionSpec], None],
+    ) -> None:
+        self.key = key
+        self.slot = -1
+        self.source = source
+        self.sink = sink
+        self.phase = Phase.OPENING
+        self.fed = False
+        """Whether a frame of it has been handed over."""
+        self._send_start = send_start
+        self._send_close = send_close
+        self._send_reopen = send_reopen
+
+    @property
+    def ready(self) -> bool:
+        return self.phase in (Phase.READY, Phase.LIVE)
+
+    @property
+    def live(self) -> bool:
+        return self.phase is Phase.LIVE
+
+    def become_ready(self) -> None:
+        if self.phase in (Phase.OPENING, Phase.REOPENING):
+            self.phase = Phase.READY
+            self.sink.on_ready()
+
+    def start(self) -> None:
+        if self.phase is Phase.READY:
+            self.phase = Phase.LIVE
+            self._send_start(self)
+
+    def reopen(self, spec: SessionSpec) -> None:
+        if self.phase is not Phase.CLOSED:
+            self.phase = Phase.REOPENING
+            self.fed = False
+            self._send_reopen(self, spec)
+
+    def close(self) -> None:
+        if self.phase is not Phase.CLOSED:
+            self.phase = Phase.CLOSED
+            self._send_close(self)
+
+    def fail(self, reason: str) -> None:
+        """The engine's side has ended it."""
+        self.phase = Phase.CLOSED
+        self.sink.on_failed(reason)
