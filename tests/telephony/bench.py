@@ -1,0 +1,112 @@
+"""A whole phone line on loopback: registrar, real gateway, echo agent, and its records."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rtc_agent.call.limits import CallLimits
+from rtc_agent.call.registry import CallRegistry
+from rtc_agent.clock import MonotonicClock
+from rtc_agent.engine.echo import EchoStepper
+from rtc_agent.engine.local import LocalEngine
+from rtc_agent.engine.runner import ThreadRunner
+from rtc_agent.media import aiortc_shim
+from rtc_agent.media.ice import IceSettings
+from rtc_agent.telephony.config import TelephonySettings
+from rtc_agent.telephony.local_agent import LocalAgents
+from rtc_agent.telephony.peers import GatewayPeers
+from rtc_agent.telephony.phone_call import PhoneCall
+from rtc_agent.telephony.phone_line import PhoneLine
+from tests.telephony.gateway import RealJanus, media_host
+from tests.telephony.registrar import Registrar
+
+
+async def until(check: Callable[[], object], timeout_s: float = 10.0) -> None:
+    """Return once `check` holds."""
+    async with asyncio.timeout(timeout_s):
+        while not check():
+            await asyncio.sleep(0.02)
+
+
+@dataclass
+class Bench:
+    """One line, ready for calls."""
+
+    line: PhoneLine
+    registry: CallRegistry
+    engine: LocalEngine
+    janus: RealJanus
+    registrar: Registrar
+    folder: Path
+
+    @property
+    def uri(self) -> str:
+        """Where a telephone calls the agent."""
+        assert self.registrar.contact is not None
+        return self.registrar.contact
+
+    @property
+    def calls(self) -> list[PhoneCall]:
+        return list(self.line)
+
+    def records(self) -> list[dict[str, Any]]:
+        path = self.folder / "cdr.jsonl"
+        lines = path.read_text().splitlines() if path.exists() else []
+        return [json.loads(line) for line in lines]
+
+    async def record(self, timeout_s: float = 5.0) -> dict[str, Any]:
+        """The record of the only call so far, once it is over."""
+        await until(self.records, timeout_s)
+        (record,) = self.records()
+        return record
+
+    async def ready(self, timeout_s: float = 20.0) -> None:
+        await until(lambda: self.line.status().ready, timeout_s)
+        await self.registrar.registered(timeout_s)
+
+    def free_slots(self) -> int:
+        return self.engine.status().slots_free
+
+
+@contextlib.asynccontextmanager
+async def phone_bench(
+    folder: Path, *, sessions: int = 4, reclaim_s: int = 30, **settings: Any
+) -> AsyncIterator[Bench]:
+    aiortc_shim.prepare()
+    clock = MonotonicClock()
+    registrar, janus = Registrar(), RealJanus(folder, reclaim_s=reclaim_s)
+    await registrar.start()
+    await janus.start()
+    engine = LocalEngine(EchoStepper(sessions), clock, ThreadRunner())
+    engine.start()
+    registry = CallRegistry(engine, CallLimits(), clock)
+    registry.start()
+    fields: dict[str, Any] = {
+        "janus": janus.url,
+        "account": "sip:agent@127.0.0.1",
+        "password": "",
+        "proxy": registrar.uri,
+        "cdr_file": folder / "cdr.jsonl",
+        "retry_limit_s": 1,
+        **settings,
+    }
+    telephony = TelephonySettings(**fields)
+    host = media_host()
+    assert host is not None
+    peers = GatewayPeers(IceSettings(hosts=(host,)), telephony.codecs, clock)
+    line = PhoneLine(telephony, LocalAgents(registry, peers, clock), clock)
+    line.start()
+    try:
+        yield Bench(line, registry, engine, janus, registrar, folder)
+    finally:
+        await line.aclose()
+        await registry.aclose(5)
+        await engine.aclose()
+        await janus.kill()
+        registrar.close()
