@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import os
 from dataclasses import dataclass
@@ -45,13 +46,23 @@ def find_server(url: str) -> LocalServer | None:
     if not inodes:
         return None
     for process in _PROC.glob("[0-9]*"):
-        try:
-            links = {os.readlink(link) for link in (process / "fd").iterdir()}
-        except OSError:
-            continue
-        if links & inodes:
+        if inodes & _open_files(process):
             return LocalServer(int(process.name))
     return None
+
+
+def _open_files(process: Path) -> set[str]:
+    """What a process's descriptors point to; empty for one that is not to be looked into."""
+    found: set[str] = set()
+    try:
+        links = list((process / "fd").iterdir())
+    except OSError:
+        return found
+    for link in links:
+        # A descriptor may be closed meanwhile: this very listing's own is, in our own process.
+        with contextlib.suppress(OSError):
+            found.add(os.readlink(link))
+    return found
 
 
 def _is_loopback(host: str) -> bool:

@@ -52,7 +52,7 @@ class Reflector:
     ready_after_s: float = 0.0
     say: list[dict[str, object]] = field(default_factory=list)
     """Sent right after `ready`."""
-    refuse: web.Response | None = None
+    refuse: Callable[[], web.Response] | None = None
     answer: dict[str, object] | None = None
     """Sent in place of a real answer."""
     keep: Callable[[int], bool] = lambda count: True
@@ -70,7 +70,7 @@ class Reflector:
         body = await request.json()
         self.offers.append(body)
         if self.refuse is not None:
-            return self.refuse
+            return self.refuse()
         if self.answer is not None:
             return web.json_response(self.answer)
         pc = shim.new_peer_connection(LOOPBACK)

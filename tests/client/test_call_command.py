@@ -51,7 +51,7 @@ async def test_a_call_that_breaks_off_exits_1(speech_wav: Path) -> None:
 
 async def test_refusals_exit_2_with_one_line(speech_wav: Path) -> None:
     refusal = web.json_response({"error": {"message": "No voice X; there are A, B."}}, status=400)
-    async with serving(Reflector(refuse=refusal)) as url:
+    async with serving(Reflector(refuse=lambda: refusal)) as url:
         code, out, err = await run(*arguments(url, speech_wav), "--voice", "X")
     assert code == 2
     assert "there are A, B" in json.loads(out)["error"]["message"]

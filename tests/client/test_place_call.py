@@ -140,7 +140,7 @@ async def test_voice_and_persona_go_with_the_offer(speech_wav: Path) -> None:
 async def test_a_full_server_says_when_to_try_again(speech_wav: Path) -> None:
     body = {"error": {"code": "server_full", "message": "All 4 slots are taken."}}
     refusal = web.json_response(body, status=503, headers={"Retry-After": "7"})
-    async with serving(Reflector(refuse=refusal)) as url:
+    async with serving(Reflector(refuse=lambda: refusal)) as url:
         with pytest.raises(CallRefused, match=r"503.*All 4 slots are taken\. Try again in 7 s\."):
             await place_call(order(url, speech_wav))
 

@@ -98,7 +98,7 @@ async def test_a_deaf_server_is_a_failed_check() -> None:
 async def test_refusals(tmp_path: Path) -> None:
     from aiohttp import web
 
-    async with serving(Reflector(refuse=web.Response(status=503, text="full"))) as url:
+    async with serving(Reflector(refuse=lambda: web.Response(status=503, text="full"))) as url:
         with pytest.raises(CallRefused, match="full"):
             await probe(order(url))
         with pytest.raises(BadAudioFile):

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from aiohttp import web
+
+from rtc_agent.client.load import CallOutcome, LoadOrder, LoadReport, load
+from rtc_agent.client.measurement import Chirp, Measurement
+from rtc_agent.errors import InvalidRequest
+from tests.client.reflector import LOOPBACK, Reflector, serving
+
+
+def order(url: str = "http://x", **changes: object) -> LoadOrder:
+    made = LoadOrder(url=url, calls=3, seconds=2.0, processes=2, ice=LOOPBACK)
+    return replace(made, **changes)  # type: ignore[arg-type]
+
+
+async def test_calls_from_two_processes() -> None:
+    reflector = Reflector()
+    async with serving(reflector) as url:
+        report = await load(order(url))
+    fields = report.as_dict()
+    assert (fields["calls"], fields["failed_calls"], fields["failures"]) == (3, 0, {})
+    assert len(reflector.offers) == 3
+    assert fields["mouth_to_ear_ms"]["n"] + fields["lost_chirps"] == 3 * 4  # type: ignore[index]
+    assert fields["call_p50_ms"]["n"] == 3  # type: ignore[index]
+    assert 18 <= fields["packet_interval_ms"]["p50"] <= 22  # type: ignore[index]
+    assert report.server_cpu_s is not None and report.server_cpu_s > 0
+    assert report.callers_cpu_s > 0
+
+
+async def test_refused_calls_are_counted_with_their_reason() -> None:
+    def refuse() -> web.Response:
+        return web.json_response({"error": {"message": "full"}}, status=503)
+
+    async with serving(Reflector(refuse=refuse)) as url:
+        report = await load(order(url, processes=1, calls=2))
+    fields = report.as_dict()
+    assert (fields["failed_calls"], fields["failures"]) == (2, {"call_refused": 2})
+    assert fields["mouth_to_ear_ms"]["n"] == 0  # type: ignore[index]
+    assert fields["server_cpu_percent_a_call"] is None
+
+
+def test_figures_over_all_calls() -> None:
+    def outcome(*delays: float | None) -> CallOutcome:
+        chirps = tuple(Chirp(0.4 * n, delay) for n, delay in enumerate(delays))
+        arrivals = ((0.0, 0.0), (0.02, 0.0), (0.05, 0.01))
+        server = {"concealed_ms": 20.0}
+        measured = Measurement(chirps, concealed_ms=10, arrivals_s=arrivals, server=server)
+        return CallOutcome(connect_ms=50, ready_ms=60, measured=measured)
+
+    outcomes = (outcome(100, 110, 120), outcome(130, None, 130), CallOutcome(failure="no_media"))
+    fields = LoadReport(order(seconds=10.0), outcomes, 4.0, 1.0).as_dict()
+    assert fields["mouth_to_ear_ms"]["p50"] == 120  # type: ignore[index]
+    assert fields["call_p50_spread_ms"] == 20
+    assert fields["lost_chirps"] == 1
+    assert fields["concealed_ms"] == 60
+    assert fields["packet_interval_ms"]["max"] == 30  # type: ignore[index]
+    assert (fields["failed_calls"], fields["failures"]) == (1, {"no_media": 1})
+    assert fields["server_cpu_percent_a_call"] == 20
+
+
+@pytest.mark.parametrize(
+    "changes", [{"calls": 0}, {"seconds": 1.0}, {"processes": 0}, {"processes": 9}]
+)
+def test_nonsense_is_refused(changes: dict[str, object]) -> None:
+    with pytest.raises(InvalidRequest):
+        order(**changes)
+
+
+def test_processes_are_few() -> None:
+    assert order(processes=None, calls=1).process_count == 1
+    assert order(processes=None, calls=1_000).process_count <= 500
