@@ -32,6 +32,13 @@ def offline(
     device: Annotated[
         str | None, typer.Option(help="auto, cpu, cuda, cuda:1 …", show_default="auto")
     ] = None,
+    dtype: Annotated[
+        str | None,
+        typer.Option(
+            help="auto, float32, bfloat16 or float16; for weights, keys and values.",
+            show_default="auto",
+        ),
+    ] = None,
     voice: Annotated[
         str | None, typer.Option(help="A voice of the agent; `rtc-agent voices` lists them.")
     ] = None,
@@ -75,8 +82,8 @@ def offline(
     with json_refusal(as_json), WavReader(input) as reader, WavWriter(output) as writer:
         if text is not None and not text.parent.is_dir():
             raise BadAudioFile(f"{text} cannot be written: there is no folder {text.parent}.")
-        settings = load(agent=agent, model=model, device=device, sessions=1)
-        choice = create_stepper(settings)
+        settings = load(agent=agent, model=model, device=device, dtype=dtype, sessions=1)
+        choice = create_stepper(settings, report=lambda line: typer.echo(line, err=True))
         if choice.notice:
             typer.echo(choice.notice, err=True)
         stepper = choice.stepper

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
-
-if TYPE_CHECKING:
-    import torch
 
 
 def register(app: typer.Typer) -> None:
@@ -17,7 +14,7 @@ def register(app: typer.Typer) -> None:
 
 def verify(
     folder: Annotated[Path, typer.Argument(help="Folder with a config, weights and a replay.")],
-    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1 …")] = "cpu",
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 …")] = "cpu",
     as_json: Annotated[
         bool, typer.Option("--json", help="One JSON object as the last line.")
     ] = False,
@@ -29,9 +26,10 @@ def verify(
     """
     from rtc_agent import verify as replays
     from rtc_agent.cli.output import json_refusal, print_json
+    from rtc_agent.engine.loading import choose_device
 
     with json_refusal(as_json):
-        report = replays.verify(folder, _device(device))
+        report = replays.verify(folder, choose_device(device))
     if as_json:
         print_json(report.as_json())
     else:
@@ -40,16 +38,3 @@ def verify(
             verdict = "as recorded" if at is None else f"differs from frame {at}"
             typer.echo(f"{case.name:20} {case.frames:6} frames  {verdict}")
     raise typer.Exit(0 if report.ok else 1)
-
-
-def _device(name: str) -> torch.device:
-    import torch
-
-    from rtc_agent.errors import ConfigError
-
-    try:
-        device = torch.device(name)
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:
-        raise ConfigError(f"There is no device {name!r} here; cpu is always one.") from error
-    return device

@@ -39,4 +39,4 @@ def test_what_cannot_be_checked_is_refused(
 ) -> None:
     run = runner(monkeypatch, capsys)
     assert "holds no replay" in run("verify", tmp_path).refusal
-    assert "no device 'quark'" in run("verify", golden("lm_a"), "--device", "quark").refusal
+    assert "'quark' is no device" in run("verify", golden("lm_a"), "--device", "quark").refusal
