@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import os
 import shutil
-import wave
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import aioice.ice
-import numpy as np
 import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, BrowserContext, Page, async_playwright
-from scipy.signal import resample_poly
 
 from tests.web.fake_server import FakeServer
-from tests.web.page_driver import INSECURE_HOST
-
-SPEECH = Path(__file__).parents[1] / "data" / "speech.wav"
+from tests.web.speech import browser_arguments, write_microphone
 
 
 def chromium_path() -> str:
@@ -34,18 +29,8 @@ def chromium_path() -> str:
 
 @pytest.fixture(scope="session")
 def microphone_wav(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The test sentence at 48 kHz, which Chromium's fake microphone wants; it loops."""
-    with wave.open(str(SPEECH)) as source:
-        assert (source.getframerate(), source.getnchannels()) == (24_000, 1)
-        samples = np.frombuffer(source.readframes(source.getnframes()), np.int16)
-    doubled = np.clip(resample_poly(samples.astype(np.float64), 2, 1), -32_768, 32_767)
-    path = tmp_path_factory.mktemp("microphone") / "speech48.wav"
-    with wave.open(str(path), "wb") as target:
-        target.setnchannels(1)
-        target.setsampwidth(2)
-        target.setframerate(48_000)
-        target.writeframes(doubled.astype(np.int16).tobytes())
-    return path
+    """The test sentence, for Chromium's fake microphone."""
+    return write_microphone(tmp_path_factory.mktemp("microphone") / "speech48.wav")
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
@@ -54,14 +39,7 @@ async def browser(microphone_wav: Path) -> AsyncIterator[Browser]:
     async with async_playwright() as playwright:
         started = await playwright.chromium.launch(
             executable_path=executable,
-            args=[
-                "--no-sandbox",
-                "--use-fake-ui-for-media-stream",
-                "--use-fake-device-for-media-stream",
-                f"--use-file-for-fake-audio-capture={microphone_wav}",
-                "--allow-loopback-in-peer-connection",
-                f"--host-resolver-rules=MAP {INSECURE_HOST} 127.0.0.1",
-            ],
+            args=browser_arguments(microphone_wav),
         )
         yield started
         await started.close()

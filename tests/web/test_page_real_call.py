@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
-import signal
-import sys
-from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,10 +11,10 @@ import pytest_asyncio
 from playwright.async_api import Page, expect
 
 from tests.web.page_driver import START, STATE, expect_let_go, go_live, lines, open_page, reach
+from tests.web.real_server import RealServer
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
-START_TIMEOUT_S = 30
 RECORD_S = 6
 STEP_MS = 40
 
@@ -46,35 +41,6 @@ _RECORD = """async ([seconds, stepMs]) => {
   return levels;
 }"""
 """Mean square of the microphone and of the agent's sound, step by step."""
-
-
-class RealServer:
-    """`rtc-agent serve` in a process of its own."""
-
-    def __init__(self, process: Process, url: str) -> None:
-        self.process = process
-        self.url = url
-
-    @classmethod
-    async def start(cls, *options: str) -> RealServer:
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "rtc_agent", "serve", "--agent", "echo", "--port", "0"),
-            *("--ice-host", "127.0.0.1", *options),
-            stdout=PIPE,
-            cwd=Path(__file__).parents[2],
-        )
-        assert process.stdout is not None
-        async with asyncio.timeout(START_TIMEOUT_S):
-            line = (await process.stdout.readline()).decode()
-        found = re.fullmatch(r"ready (http://\S+)\n", line)
-        assert found, line
-        return cls(process, found[1])
-
-    async def stop(self) -> None:
-        if self.process.returncode is None:
-            self.process.send_signal(signal.SIGTERM)
-        async with asyncio.timeout(10):
-            await self.process.wait()
 
 
 @pytest_asyncio.fixture(loop_scope="session")

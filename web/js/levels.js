@@ -47,8 +47,11 @@ export class Levels {
   }
 }
 
-/** @param {number} db dBFS @returns {number} 0 for quiet, 1 for as loud as speech gets */
-export const loudness = (db) => Math.min(1, Math.max(0, (db + 54) / 46));
+/**
+ * How tall to draw a level; bent, so that speech shows its syllables.
+ * @param {number} db dBFS @returns {number} 0 for quiet, 1 for as loud as speech gets
+ */
+export const loudness = (db) => Math.min(1, Math.max(0, (db + 54) / 46)) ** 1.5;
 
 /** @param {number} db dBFS @returns {string} for a screen reader */
 export function loudnessInWords(db) {

@@ -1,0 +1,62 @@
+"""Make the pictures of the page anew: `python -m tests.web.pictures docs`."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from typing import Literal
+
+from playwright.async_api import Browser, async_playwright
+
+from tests.web.page_driver import go_live
+from tests.web.real_server import RealServer
+from tests.web.speech import browser_arguments, write_microphone
+
+ColorScheme = Literal["light", "dark"]
+TALK_S = 16
+PICTURES: dict[str, tuple[int, int, ColorScheme]] = {
+    "page.png": (1280, 800, "light"),
+    "page-dark.png": (1280, 800, "dark"),
+    "page-phone.png": (390, 780, "light"),
+}
+
+
+async def main(folder: Path) -> None:
+    server = await RealServer.start()
+    try:
+        with tempfile.TemporaryDirectory() as scratch:
+            microphone = write_microphone(Path(scratch) / "speech48.wav")
+            async with async_playwright() as playwright:
+                browser = await playwright.chromium.launch(
+                    executable_path=shutil.which("chromium"), args=browser_arguments(microphone)
+                )
+                for name, size in PICTURES.items():
+                    await _take(browser, server.url, folder / name, *size)
+                await browser.close()
+    finally:
+        await server.stop()
+
+
+async def _take(
+    browser: Browser, url: str, path: Path, width: int, height: int, scheme: ColorScheme
+) -> None:
+    page = await browser.new_page(
+        viewport={"width": width, "height": height},
+        color_scheme=scheme,
+        device_scale_factor=2 if width < 500 else 1.5,
+        has_touch=width < 500,
+    )
+    await go_live(page, url)
+    await page.mouse.move(5, 5)
+    await asyncio.sleep(TALK_S)
+    await page.screenshot(path=path)
+    await page.close()
+
+
+if __name__ == "__main__":
+    target = Path(sys.argv[1])
+    target.mkdir(parents=True, exist_ok=True)
+    asyncio.run(main(target))
