@@ -75,9 +75,7 @@ class CallClient:
         )
         self._signaling = signaling
         self._ice = ice or IceSettings()
-        self._uplink = (
-            Uplink(impairment, self.clock) if impairment and impairment.on("up") else None
-        )
+        self.uplink = Uplink(impairment, self.clock) if impairment and impairment.on("up") else None
         self._downlink = Downlink(impairment) if impairment and impairment.on("down") else None
         self._started_s = 0.0
         self._over = asyncio.Event()
@@ -124,7 +122,7 @@ class CallClient:
             raise CallRefused(f"The server's answer cannot be used: {error}.") from error
         if not shim.tap_audio(transceiver.receiver, self._on_packet):
             raise ConfigError("This version of aiortc does not let a caller see its packets.")
-        if self._uplink and not shim.divert_media(transceiver.sender, self._uplink.carry):
+        if self.uplink and not shim.divert_media(transceiver.sender, self.uplink.carry):
             raise ConfigError("This version of aiortc does not let packets be impaired.")
         left_s = timeout_s - (self.clock.now() - self._started_s)
         if not await self._happens(self._connected, left_s):
@@ -183,8 +181,8 @@ class CallClient:
             await asyncio.sleep(0.02)
         self._end("hangup")
         self.track.stop()
-        if self._uplink:
-            await self._uplink.aclose()
+        if self.uplink:
+            await self.uplink.aclose()
         await shim.close(self._pc, _CLOSE_S)
 
     def _on_state(self) -> None:

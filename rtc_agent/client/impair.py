@@ -23,6 +23,8 @@ class Impairment:
     """Share of packets lost, 0 … 1."""
     burst: float = 0.0
     """Mean run of lost packets (Gilbert's two-state model); 0 loses each packet by itself."""
+    lose_packet: int = 0
+    """Lose this one packet of the call, counted from 1; 0 is none."""
     delay_ms: float = 0.0
     """One way. Raised to `jitter_ms` where that is more: no packet arrives before it was sent."""
     jitter_ms: float = 0.0
@@ -44,6 +46,8 @@ class Impairment:
         for name in ("loss", "reorder", "duplicate"):
             if not 0 <= getattr(self, name) <= 1:
                 raise InvalidRequest(f"{name} is a share of packets, from 0 to 1")
+        if self.lose_packet < 0:
+            raise InvalidRequest("lose_packet is the number of a packet from 1 on, or 0")
         for name in ("delay_ms", "jitter_ms", "reorder_ms"):
             if not 0 <= getattr(self, name) <= 10_000:
                 raise InvalidRequest(f"{name} is a time from 0 to 10000 ms")
@@ -92,6 +96,7 @@ class Link:
         self._spec = spec
         self._random = random.Random(f"{spec.seed}/{salt}")
         self._losing = False
+        self._carried = 0
         self._newest_s = float("-inf")
 
     def carry(self, sent_s: float) -> tuple[float, ...]:
@@ -103,7 +108,8 @@ class Link:
         # Each packet takes the same number of draws, so that changing one setting leaves the
         # others' fates alone.
         fate, spread, overtaken, copied, copy = (draw.random() for _ in range(5))
-        if self._lost(fate):
+        self._carried += 1
+        if self._lost(fate) or self._carried == spec.lose_packet:
             return ()
         delay_ms = max(spec.delay_ms, spec.jitter_ms)
         arrival_s = sent_s + (delay_ms + spec.jitter_ms * (2 * spread - 1)) / 1_000

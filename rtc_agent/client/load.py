@@ -14,6 +14,7 @@ import math
 import multiprocessing
 import os
 import resource
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 
@@ -22,7 +23,7 @@ from rtc_agent.client.chirps import ProbeSignal
 from rtc_agent.client.figures import percentiles
 from rtc_agent.client.impair import Impairment
 from rtc_agent.client.measurement import Measurement, measure, payloads
-from rtc_agent.client.offer import SmallWebRtcSignaling
+from rtc_agent.client.offer import Signaling, SmallWebRtcSignaling
 from rtc_agent.client.server_cpu import LocalServer, find_server
 from rtc_agent.client.sources import PayloadSource, SilentPayload
 from rtc_agent.clock import MonotonicClock
@@ -35,8 +36,6 @@ LISTEN_ON_S = 2.0
 _CALLS_A_PROCESS = 8
 _START_S = 2.0
 """For the processes to start."""
-_SETTLE_S = 2.0
-"""Between the last call's turn to begin and the measured time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +52,12 @@ class LoadOrder:
     impairment: Impairment = field(default_factory=Impairment)
     """Each call has its own fate, from the seed on."""
     ice: IceSettings = field(default_factory=IceSettings)
+    signaling: Callable[[str], Signaling] = SmallWebRtcSignaling
+    """How a server at a URL is offered a call; picklable."""
+    waits_for_ready: bool = True
+    """False for servers that do not say when their agent listens."""
+    settle_s: float = 2.0
+    """Between the last call's turn to begin and the measured time."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.calls <= 10_000:
@@ -144,7 +149,7 @@ async def load(order: LoadOrder) -> LoadReport:
     """Make the calls, let them talk for the measured time, and hang up."""
     clock = MonotonicClock()
     begin_s = clock.now() + _START_S
-    window_s = begin_s + order.calls * order.ramp_s + _SETTLE_S
+    window_s = begin_s + order.calls * order.ramp_s + order.settle_s
     count = order.process_count
     shares = [range(first, order.calls, count) for first in range(count)]
     loop = asyncio.get_running_loop()
@@ -209,16 +214,15 @@ class _Caller:
         impairment = order.impairment
         fate = replace(impairment, seed=impairment.seed + self._number)
         quiet = SilentPayload(encoder_for("opus").encode(silence(PACKET_SAMPLES)))
-        client = CallClient(
-            SmallWebRtcSignaling(order.url), ice=order.ice, quiet=quiet, impairment=fate
-        )
+        client = CallClient(order.signaling(order.url), ice=order.ice, quiet=quiet, impairment=fate)
         await client.clock.sleep_until(begin_s)
         failure: str | None = None
         origin_s = 0.0
         try:
             async with client:
                 await client.connect()
-                await client.wait_ready()
+                if order.waits_for_ready:
+                    await client.wait_ready()
                 # Callers do not talk in step: each begins a little later than the one before.
                 await client.wait_until(window_s + 0.013 * (self._number % 16))
                 origin_s = client.play(PayloadSource(self._said))

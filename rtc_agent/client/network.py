@@ -21,12 +21,17 @@ class Uplink:
         self._tasks: set[asyncio.Task[None]] = set()
         self.sent = 0
         self.lost = 0
+        self.first_lost_s: float | None = None
+        """When the first packet to be lost was sent, on the clock."""
 
     def carry(self, data: bytes, send: Send) -> None:
         """To be given to `aiortc_shim.divert_media`."""
-        arrivals = self._link.carry(self._clock.now())
+        now_s = self._clock.now()
+        arrivals = self._link.carry(now_s)
         self.sent += 1
-        self.lost += not arrivals
+        if not arrivals:
+            self.lost += 1
+            self.first_lost_s = self.first_lost_s or now_s
         for when_s in arrivals:
             task = asyncio.ensure_future(self._deliver(when_s, data, send))
             self._tasks.add(task)

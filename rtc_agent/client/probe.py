@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from rtc_agent.client.chirps import ProbeSignal
 from rtc_agent.client.figures import percentiles
 from rtc_agent.client.impair import Impairment
 from rtc_agent.client.measurement import Measurement, measure, payloads
-from rtc_agent.client.offer import SmallWebRtcSignaling
+from rtc_agent.client.offer import Signaling, SmallWebRtcSignaling
 from rtc_agent.client.quality import listening_score
 from rtc_agent.client.sources import EncodedSource, PayloadSource, SilentPayload
 from rtc_agent.engine.stepper import SAMPLE_RATE, Pcm
@@ -24,8 +25,6 @@ from rtc_agent.wav import read_wav
 
 LISTEN_ON_S = 2.0
 """How long the echo of the last sound is waited for."""
-_SETTLE_S = 1.0
-"""Between `ready` and the first measured sound, as in a call whose caller listens first."""
 _PING_EVERY_S = 1.0
 _LONGEST_SPEECH_S = 60.0
 
@@ -43,6 +42,12 @@ class ProbeOrder:
     speech: Path | None = None
     """A WAV to say after the chirps; its echo is scored by ViSQOL."""
     ice: IceSettings = field(default_factory=IceSettings)
+    signaling: Callable[[str], Signaling] = SmallWebRtcSignaling
+    """How a server at a URL is offered a call."""
+    waits_for_ready: bool = True
+    """False for servers that do not say when their agent listens."""
+    settle_s: float = 1.0
+    """Between that moment, or the connection, and the first sound."""
 
     def __post_init__(self) -> None:
         if not 2 <= self.seconds <= 86_400:
@@ -61,6 +66,8 @@ class ProbeReport:
     network_rtt_ms: tuple[float, ...]
     """Round trips of pings on the data channel; nothing impairs those."""
     quality_mos: float | None
+    lost_at_s: float | None
+    """When the first packet on its way up was lost on purpose, in seconds of the signal."""
     caller_lateness_ms: float
     """How late this process sent a packet at most: above some ms it disturbs its own figures."""
     ended: str
@@ -135,17 +142,17 @@ async def probe(order: ProbeOrder) -> ProbeReport:
     # Encoded beforehand, so that packets leave on time.
     chirps = payloads(signal, order.seconds, encoder, dtx=impairment.dtx)
     quiet = SilentPayload(encoder_for(codec).encode(silence(PACKET_SAMPLES)))
-    signaling = SmallWebRtcSignaling(order.url)
     quality = None
     async with CallClient(
-        signaling, codec=codec, ice=order.ice, quiet=quiet, impairment=impairment
+        order.signaling(order.url), codec=codec, ice=order.ice, quiet=quiet, impairment=impairment
     ) as client:
         await client.connect()
-        await client.wait_ready()
+        if order.waits_for_ready:
+            await client.wait_ready()
         pings = _Pings(client)
         pinging = asyncio.ensure_future(pings.run())
         try:
-            await client.wait_until(client.clock.now() + _SETTLE_S)
+            await client.wait_until(client.clock.now() + order.settle_s)
             origin_s = client.play(PayloadSource(chirps))
             lasted = await client.wait_said()
             lasted = lasted and await client.wait_until(client.clock.now() + LISTEN_ON_S)
@@ -164,8 +171,10 @@ async def probe(order: ProbeOrder) -> ProbeReport:
         trailing_s=LISTEN_ON_S,
         drift_ppm=impairment.drift_ppm,
     )
+    lost_s = client.uplink.first_lost_s if client.uplink else None
     return ProbeReport(
         order=order,
+        lost_at_s=None if lost_s is None else lost_s - origin_s,
         call_id=client.call_id,
         connect_ms=client.connect_ms or 0.0,
         ready_ms=client.ready_ms or 0.0,

@@ -64,6 +64,11 @@ def test_loss_is_what_was_asked_for(loss: float, burst: float) -> None:
         assert sum(runs) / len(runs) == pytest.approx(burst, rel=0.12)
 
 
+def test_one_packet_can_be_lost() -> None:
+    lost = [n for n, packet in enumerate(fates(Impairment(lose_packet=7), 100), 1) if not packet]
+    assert lost == [7]
+
+
 def test_reordered_packets_are_overtaken() -> None:
     arrivals = [a for packet in fates(Impairment(reorder=0.05), 10_000) for a in packet]
     overtaken = sum(late > next_ for late, next_ in zip(arrivals, arrivals[1:], strict=False))
@@ -120,6 +125,7 @@ def test_parse() -> None:
         "burst=0.5",
         "loss=0.9,burst=2",
         "drift_ppm=20000",
+        "lose_packet=-1",
     ],
 )
 def test_what_makes_no_sense_is_refused(text: str) -> None:

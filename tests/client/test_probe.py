@@ -17,11 +17,10 @@ from tests.client.reflector import LOOPBACK, Reflector, serving
 @pytest.fixture(autouse=True)
 def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rtc_agent.client.probe.LISTEN_ON_S", 0.7)
-    monkeypatch.setattr("rtc_agent.client.probe._SETTLE_S", 0.1)
 
 
 def order(url: str, **changes: object) -> ProbeOrder:
-    return replace(ProbeOrder(url=url, seconds=3.0, ice=LOOPBACK), **changes)  # type: ignore[arg-type]
+    return replace(ProbeOrder(url=url, seconds=3.0, settle_s=0.1, ice=LOOPBACK), **changes)  # type: ignore[arg-type]
 
 
 def least(report: ProbeReport) -> float:
