@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import signal
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 
 from aiohttp import web
 
 from rtc_agent.call.limits import CallLimits
 from rtc_agent.call.registry import CallRegistry
 from rtc_agent.call.transport import Transport, TransportEvents
-from rtc_agent.clock import MonotonicClock
+from rtc_agent.clock import Clock, MonotonicClock
 from rtc_agent.config import Settings
 from rtc_agent.engine.agents import create_stepper
 from rtc_agent.engine.local import LocalEngine
+from rtc_agent.engine.pending import PendingEngine
 from rtc_agent.engine.runner import ThreadRunner
 from rtc_agent.errors import ConfigError
 from rtc_agent.media import aiortc_shim
 from rtc_agent.media.ice import IceServer, IceSettings
 from rtc_agent.media.peer import WebRtcPeer
+from rtc_agent.threads import in_daemon_thread
 from signaling.app import create_app
 from signaling.parts import ServerParts
 
@@ -37,6 +40,9 @@ async def run(
 ) -> None:
     """Serve until SIGINT or SIGTERM (or `stop`), then end every call with a reason and return.
 
+    HTTP is answered from the start; calls are refused, with how far it is, until the agent is
+    loaded.
+
     Args:
         announce: told the page's URL once calls can be taken.
 
@@ -44,10 +50,9 @@ async def run(
         ConfigError: the address cannot be listened on, or the agent cannot be run here.
     """
     clock = MonotonicClock()
+    stop = stop or asyncio.Event()
     aiortc_shim.prepare()
-    choice = await asyncio.to_thread(create_stepper, settings, log.info)
-    engine = LocalEngine(choice.stepper, clock, ThreadRunner())
-    engine.start()
+    engine = PendingEngine(settings.agent)
     registry = CallRegistry(engine, _limits(settings), clock)
     registry.start()
     ice = _ice(settings)
@@ -55,20 +60,40 @@ async def run(
     async def answer(sdp: str, events: TransportEvents) -> tuple[Transport, str]:
         return await WebRtcPeer.answer(sdp, events=events, ice=ice, clock=clock)
 
-    app = create_app(ServerParts(registry, answer, settings.ice_servers, choice.notice))
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=HTTP_CLOSE_S)
+    parts = ServerParts(registry, answer, settings.ice_servers)
+    runner = web.AppRunner(create_app(parts), access_log=None, shutdown_timeout=HTTP_CLOSE_S)
     await runner.setup()
     try:
-        url = await _listen(runner, settings)
-        if choice.notice:
-            log.info("%s", choice.notice)
-        announce(url)
-        await _stopped(stop or asyncio.Event())
-        log.info("stopping: %d calls are told", len(registry))
+        with _signals(stop):
+            url = await _listen(runner, settings)
+            loading = asyncio.create_task(_load(settings, engine, clock))
+            stopping = asyncio.create_task(stop.wait())
+            await asyncio.wait({loading, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            if loading.done():
+                parts.notice = loading.result()
+                announce(url)
+                await stopping
+            log.info("stopping: %d calls are told", len(registry))
     finally:
         await registry.aclose(settings.stop_timeout_s)
         await runner.cleanup()
         await engine.aclose()
+
+
+async def _load(settings: Settings, engine: PendingEngine, clock: Clock) -> str:
+    """Load the agent off the loop; what a person should know about the choice of it."""
+
+    def report(progress: str) -> None:
+        log.info("%s", progress)
+        engine.report(progress)
+
+    choice = await in_daemon_thread(lambda: create_stepper(settings, report))
+    local = LocalEngine(choice.stepper, clock, ThreadRunner())
+    local.start()
+    engine.become(local)
+    if choice.notice:
+        log.info("%s", choice.notice)
+    return choice.notice
 
 
 async def _listen(runner: web.AppRunner, settings: Settings) -> str:
@@ -85,15 +110,16 @@ async def _listen(runner: web.AppRunner, settings: Settings) -> str:
     return f"http://{f'[{shown}]' if ':' in shown else shown}:{port}/"
 
 
-async def _stopped(stop: asyncio.Event) -> None:
+@contextlib.contextmanager
+def _signals(stop: asyncio.Event) -> Iterator[None]:
+    """SIGINT and SIGTERM set `stop`."""
     loop = asyncio.get_running_loop()
-    signals: Iterable[signal.Signals] = (signal.SIGINT, signal.SIGTERM)
-    for number in signals:
+    for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
     try:
-        await stop.wait()
+        yield
     finally:
-        for number in signals:
+        for number in (signal.SIGINT, signal.SIGTERM):
             loop.remove_signal_handler(number)
 
 

@@ -15,7 +15,7 @@ Answer = Callable[[str, TransportEvents], Awaitable[tuple[Transport, str]]]
 """Makes the transport that answers an SDP offer; returns it with the SDP answer."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ServerParts:
     """Everything that the routes need."""
 
