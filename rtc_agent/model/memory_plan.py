@@ -12,8 +12,9 @@ from rtc_agent.model.spec import CODEBOOKS, DEPFORMER_STEPS, ModelSpec
 
 _FLOAT32 = 4
 _DTYPES = {"float32": 4, "bfloat16": 2, "float16": 2}
-_ROW_BYTES = 8 << 20
-"""One session's codec convolutions, activations and logits, measured at the released sizes."""
+_ROW_BYTES = 12 << 20
+"""A session beside its rings, at the released sizes: codec activations 8 MiB at their peak, logits
+and noise 3 MiB, the state of the codec's convolutions 0.2 MiB."""
 _RUNTIME_BYTES = {"cuda": 1 << 30, "cpu": 256 << 20}
 """What a device's libraries take before any model is there."""
 
