@@ -27,6 +27,8 @@ class FrameAligner:
     def reserve(self) -> Pcm:
         if self._reserved is not None and self._put_back:
             self._put_back = False
+            if self.receiver is not None:
+                self.receiver.fell_behind(FRAME_SAMPLES)
             return self._reserved
         if self.receiver is None:
             self._reserved = silence(FRAME_SAMPLES)

@@ -8,11 +8,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rtc_agent.engine.stepper import SAMPLE_RATE, Pcm
+from rtc_agent.engine.stepper import FRAME_S, FRAME_SAMPLES, SAMPLE_RATE, Pcm
 from rtc_agent.media.aiortc_shim import RtpPacket
-from rtc_agent.media.codecs import OPUS, AudioDecoder, CodecInfo, decoder_for, silence
+from rtc_agent.media.codecs import (
+    OPUS,
+    PACKET_SAMPLES,
+    AudioDecoder,
+    CodecInfo,
+    decoder_for,
+    silence,
+)
+from rtc_agent.media.delay_control import EDGE_S, SAFETY_S, DelayController
 from rtc_agent.media.levels import dbfs
-from rtc_agent.media.opus import CodecError
+from rtc_agent.media.opus import CodecError, OpusDecoder
 from rtc_agent.media.receive_buffer import (
     Arrival,
     Lost,
@@ -22,16 +30,19 @@ from rtc_agent.media.receive_buffer import (
     Quiet,
     ReceiveBuffer,
 )
+from rtc_agent.media.silence_edit import lengthen, shorten, silent_run
+from rtc_agent.media.variable_rate import HALF, VariableRateReader
 
 logger = logging.getLogger(__name__)
 
 _MS = SAMPLE_RATE // 1000
-SAFETY_S = 0.003
-"""A packet must have been here for so long to count on its successors at the same time."""
 MAX_HOLD = 100 * _MS
 """So long the reader waits for late speech; after that the time counts as lost."""
 MAX_BACKLOG = 160 * _MS
 """Two frames: more audio than this never waits behind a tick."""
+_EDGE = round(EDGE_S * SAMPLE_RATE)
+_MAX_EDIT = 20 * _MS
+"""So much silence is cut or drawn out in one frame at most."""
 _QUIET_TAIL = 200 * _MS
 """Comfort noise goes on for so long after the last packet; then silence."""
 _ACTIVE_DBFS = -50.0
@@ -63,8 +74,16 @@ class AudioReceiver:
         self._buffer = ReceiveBuffer()
         self._decoder: AudioDecoder | None = None
         self._decoder_codec: CodecInfo | None = None
-        self._ready = np.empty(0, np.float32)
+        self._reader = VariableRateReader()
+        self._delay = DelayController()
+        self._packet_samples = PACKET_SAMPLES
+        self._now_s = 0.0
+        self._tick_slack_s: float | None = None
+        self._last_read_s: float | None = None
+        self._last_head = 0
         self._held = 0
+        self._hold_s = float("inf")
+        self._hold_added_s = 0.0
         self._since_packet = 0
         self._active = False
         self._concealed = 0
@@ -79,6 +98,7 @@ class AudioReceiver:
         if codec is None or length == 0:
             self._buffer.note_foreign(packet.sequence_number)
             return
+        late_before = self._buffer.counts.late
         self._buffer.push(
             Arrival(
                 packet.sequence_number,
@@ -91,6 +111,10 @@ class AudioReceiver:
                 now_s,
             )
         )
+        if self._buffer.counts.late > late_before and self._last_read_s is not None:
+            frames_ago = (self._last_head - self._buffer.late_start - 1) // FRAME_SAMPLES
+            due_s = self._last_read_s - max(0, frames_ago) * FRAME_S
+            self._delay.observe(due_s - now_s)
 
     def read(self, samples: int, now_s: float) -> Pcm:
         """The `samples` that end now. Called once a tick."""
@@ -98,17 +122,39 @@ class AudioReceiver:
             return silence(samples)
         if self._buffer.head is None:
             self._start(samples, now_s)
+        self._settle_hold()
         self._shed_backlog(samples)
-        while len(self._ready) < samples:
-            self._ready = np.concatenate([self._ready, self._next(samples - len(self._ready))])
-        out, self._ready = self._ready[:samples], self._ready[samples:]
-        return out
+        self._now_s = now_s
+        self._tick_slack_s = None
+        error = 0.0
+        if not self._held:
+            error = self._delay.error_s(
+                self._reader.surplus() / SAMPLE_RATE,
+                self._packet_samples / SAMPLE_RATE,
+                recoverable=isinstance(self._decoder, OpusDecoder),
+            )
+        rate = self._delay.rate(error)
+        if not self._delay.urgent(error):
+            pcm = self._take(samples, rate)
+        elif error > 0:
+            pcm = self._take_shortened(samples, rate, error)
+        else:
+            pcm = self._take_lengthened(samples, rate, -error)
+        if self._tick_slack_s is not None:
+            self._delay.observe(self._tick_slack_s + self._reader.surplus() / SAMPLE_RATE)
+        assert self._buffer.head is not None
+        self._last_read_s, self._last_head = now_s, self._buffer.head
+        return pcm
 
     def skip(self, samples: int, now_s: float) -> None:
         """Let `samples` of time pass unheard."""
         if self._buffer.head is not None:
             self._dropped += samples
             self.read(samples, now_s)
+
+    def fell_behind(self, samples: int) -> None:
+        """A tick passed without a read: what is read from now on is older by so much."""
+        self._delay.added(samples / SAMPLE_RATE)
 
     def stats(self) -> ReceiveStats:
         counts = self._buffer.counts
@@ -119,32 +165,67 @@ class AudioReceiver:
             dropped_ms=(self._dropped + counts.late_samples + counts.overflowed_samples) / _MS,
             before_ready_ms=self._before_ready / _MS,
             jitter_ms=counts.jitter_s * 1000,
-            buffer_ms=(self._buffer.waiting() + len(self._ready)) / _MS,
+            buffer_ms=(self._buffer.waiting() + self._reader.surplus()) / _MS,
         )
 
     def _start(self, samples: int, now_s: float) -> None:
         """Choose the reader's first place: this frame ends with the newest packet that was here in
         good time, so that every later one will be too."""
         end = self._buffer.end_of_arrived(now_s - SAFETY_S)
-        self._before_ready += self._buffer.seek(end - samples)
+        self._before_ready += self._buffer.seek(end - samples - HALF - _EDGE)
         self._before_ready += self._buffer.counts.overflowed_samples
         self._buffer.counts.overflowed_samples = 0
 
     def _shed_backlog(self, samples: int) -> None:
-        excess = self._buffer.waiting() + len(self._ready) - samples - MAX_BACKLOG
+        waiting = self._buffer.waiting() + self._reader.surplus() - samples
+        excess = waiting - MAX_BACKLOG - round(self._delay.need_s * SAMPLE_RATE)
         if excess > 0:
+            assert self._buffer.head is not None
             self._dropped += self._buffer.pass_over(excess)
+            self._delay.added(-excess / SAMPLE_RATE)
+
+    def _take(self, samples: int, rate: float) -> Pcm:
+        while (missing := self._reader.missing(samples, rate)) > 0:
+            self._reader.feed(self._next(missing))
+        self._delay.corrected(-rate * samples / SAMPLE_RATE)
+        return self._reader.take(samples, rate)
+
+    def _take_shortened(self, samples: int, rate: float, by_s: float) -> Pcm:
+        """A frame out of more audio than a frame's, if there is silence in it to leave out."""
+        pcm = self._take(samples, rate)
+        here = self._buffer.waiting() + self._reader.surplus()
+        cut = min(round(by_s * SAMPLE_RATE), _MAX_EDIT, here, silent_run(pcm)[1] - 5 * _MS)
+        if cut <= 0:
+            return pcm
+        self._delay.corrected(-cut / SAMPLE_RATE)
+        return shorten(np.concatenate([pcm, self._take(cut, rate)]), cut)
+
+    def _take_lengthened(self, samples: int, rate: float, by_s: float) -> Pcm:
+        """A frame out of less audio than a frame's, if there is silence in it to draw out."""
+        extra = min(round(by_s * SAMPLE_RATE), _MAX_EDIT)
+        part = self._take(samples - extra, rate)
+        pcm = lengthen(part, extra)
+        self._delay.corrected((len(pcm) - len(part)) / SAMPLE_RATE)
+        if len(pcm) < samples:
+            pcm = np.concatenate([pcm, self._take(samples - len(pcm), rate)])
+        return pcm
 
     def _next(self, wanted: int) -> Pcm:
         """The next stretch of audio, at least one sample of it."""
         self._settle_hold()
+        # Whole packets: what stands in for one is made, repaired and given up in one piece.
+        wanted = max(wanted, self._packet_samples)
         stretch = self._buffer.read(wanted)
         if isinstance(stretch, Played):
+            self._note_slack(stretch.packet)
             if self._ends_talk(stretch.packet):
                 # Decoding it would start concealment of whatever was last heard.
                 self._active = False
                 return self._fill(stretch.packet.length)[stretch.skip :]
             self._since_packet = 0
+            for _ in range(min(stretch.lost_before, 50)):
+                self._delay.observe_packet(lost=True)
+            self._delay.observe_packet(lost=False)
             return self._decode(stretch)[stretch.skip :]
         if isinstance(stretch, Lost):
             return self._bridge(stretch)
@@ -152,10 +233,24 @@ class AudioReceiver:
             return self._fill(stretch.samples)
         assert isinstance(stretch, Nothing)
         if self._active and self._held < MAX_HOLD:
+            if not self._held:
+                self._hold_s, self._hold_added_s = self._now_s, self._delay.added_s
             self._held += wanted
+            self._delay.added(wanted / SAMPLE_RATE)
         else:
             self._buffer.pass_over(wanted)
         return self._fill(wanted)
+
+    def _note_slack(self, packet: MediaPacket) -> None:
+        """How much later this packet could have come."""
+        self._packet_samples = packet.length
+        if packet.arrival_s > self._hold_s:
+            # It was waited for: its time was the tick that began the wait.
+            self._delay.observe(self._hold_s - packet.arrival_s, self._hold_added_s)
+            self._hold_s = float("inf")
+        slack = self._now_s - packet.arrival_s
+        if self._tick_slack_s is None or slack < self._tick_slack_s:
+            self._tick_slack_s = slack
 
     def _settle_hold(self) -> None:
         """What was filled while waiting stands for whatever turned out never to come."""
@@ -165,7 +260,11 @@ class AudioReceiver:
         assert self._buffer.head is not None
         gap = start - self._buffer.head
         if gap > 0:
-            self._buffer.pass_over(min(gap, self._held))
+            passed = min(gap, self._held)
+            self._buffer.pass_over(passed)
+            self._delay.added(-passed / SAMPLE_RATE)
+            # What was waited for never came; this packet was not due yet.
+            self._hold_s = float("inf")
         self._held = 0
 
     def _ends_talk(self, packet: MediaPacket) -> bool:

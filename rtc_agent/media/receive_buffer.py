@@ -50,6 +50,8 @@ class Played:
 
     packet: MediaPacket
     skip: int
+    lost_before: int
+    """Packets between the last one read and this one that never came."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +137,8 @@ class ReceiveBuffer:
         self.counts = BufferCounts()
         self.head: int | None = None
         """The reader's place; None until `seek`."""
+        self.late_start = 0
+        """Where the last late packet would have begun."""
         self._packets: list[MediaPacket] = []
         self._epoch: _Epoch | None = None
         self._transit_s: float | None = None
@@ -229,9 +233,10 @@ class ReceiveBuffer:
                 return Lost(part, packet if part == gap else None)
             return Quiet(part)
         self._packets.pop(0)
+        lost_before = self._missing_before(packet)
         self.head = packet.end
         self._played_sequence = packet.sequence
-        return Played(packet, -gap)
+        return Played(packet, -gap, lost_before)
 
     def pass_over(self, samples: int) -> int:
         """Move the reader on without reading. Returns the samples of packets given up by it."""
@@ -342,6 +347,7 @@ class ReceiveBuffer:
             return placed
         if not self._is_new(self._unwrap(arrival.sequence)):
             return None
+        self.late_start = start
         self.counts.late += 1
         self.counts.late_samples += arrival.length
         self._measure(arrival.arrival_s, start)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rtc_agent.engine.stepper import FRAME_S, FRAME_SAMPLES
@@ -54,6 +54,7 @@ def test_a_failed_step_gets_the_same_frame_again() -> None:
     assert not np.array_equal(frame, following)
 
 
+@settings(deadline=None)
 @given(st.lists(st.sampled_from(["step", "fail", "skip"]), min_size=1, max_size=30))
 def test_frames_are_the_callers_audio_in_order(script: list[str]) -> None:
     """Whatever the engine does, what it hears is consecutive frames of one stream, less those it
