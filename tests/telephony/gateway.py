@@ -6,6 +6,7 @@ import asyncio
 import os
 import shutil
 import socket
+import sysconfig
 from pathlib import Path
 
 import aioice.ice
@@ -14,7 +15,12 @@ import pytest
 PARTS = ("janus", "baresip", "sipp")
 MISSING = [part for part in PARTS if shutil.which(part) is None]
 
-_PLUGINS = "/usr/lib/x86_64-linux-gnu/janus"
+_PLUGINS = f"/usr/lib/{sysconfig.get_config_var('MULTIARCH')}/janus"
+_UNUSED_PLUGINS = (
+    "audiobridge duktape echotest lua nosip recordplay streaming textroom videocall videoroom "
+    "voicemail"
+)
+_UNUSED_TRANSPORTS = "http mqtt nanomsg pfunix rabbitmq"
 
 
 def require_parts() -> None:
@@ -38,6 +44,10 @@ def free_port(kind: socket.SocketKind = socket.SOCK_STREAM) -> int:
     with socket.socket(socket.AF_INET, kind) as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+def _libraries(names: str) -> str:
+    return ",".join(f"libjanus_{name}.so" for name in names.split())
 
 
 class RealJanus:
@@ -111,10 +121,10 @@ nat: {{
     ice_enforce_list = "{media_host()}"
 }}
 plugins: {{
-    disable = "libjanus_audiobridge.so,libjanus_duktape.so,libjanus_echotest.so,libjanus_lua.so,libjanus_nosip.so,libjanus_recordplay.so,libjanus_streaming.so,libjanus_textroom.so,libjanus_videocall.so,libjanus_videoroom.so,libjanus_voicemail.so"
+    disable = "{_libraries(_UNUSED_PLUGINS)}"
 }}
 transports: {{
-    disable = "libjanus_http.so,libjanus_mqtt.so,libjanus_nanomsg.so,libjanus_pfunix.so,libjanus_rabbitmq.so"
+    disable = "{_libraries(_UNUSED_TRANSPORTS)}"
 }}
 """,
             "janus.plugin.sip.jcfg": f"""
