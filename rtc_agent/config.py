@@ -49,6 +49,9 @@ class Settings(BaseSettings):
     )
     cpu_threads: int = Field(1, ge=1, le=256, description="threads of a model that runs on the CPU")
     sessions: int = Field(4, ge=1, le=1024, description="calls at once; one more gets a 503")
+    media_workers: int = Field(
+        0, ge=0, le=64, description="processes for calls' media; 0: one process does everything"
+    )
     ice_hosts: list[str] = Field(
         [], description="offer only these local addresses to callers; empty offers all but loopback"
     )

@@ -22,8 +22,6 @@ class ServerParts:
     registry: CallRegistry
     answer: Answer
     ice_servers: list[IceServer]
-    notice: str = ""
-    """Something a person at the page should know, such as why a lesser agent answers."""
 
 
 PARTS = web.AppKey("parts", ServerParts)

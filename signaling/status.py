@@ -8,9 +8,9 @@ from rtc_agent import __version__
 from signaling.parts import PARTS
 
 
-async def healthz(_: web.Request) -> web.Response:
-    """The process answers."""
-    return web.json_response({"status": "ok"})
+async def healthz(request: web.Request) -> web.Response:
+    """The process answers; with how many calls it holds."""
+    return web.json_response({"status": "ok", "calls": len(request.app[PARTS].registry)})
 
 
 async def readyz(request: web.Request) -> web.Response:
@@ -36,7 +36,7 @@ async def info(request: web.Request) -> web.Response:
             "version": __version__,
             "agent": about.agent,
             "description": about.description,
-            "notice": parts.notice,
+            "notice": about.notice,
             "capabilities": {"text": True, "speech_events": True, "trickle": True, "dtmf": True},
             "voices": list(about.voices),
             "default_voice": about.default_voice,

@@ -36,9 +36,20 @@ class CallRegistry:
     """Owns every call from its offer to the close of its connection."""
 
     def __init__(
-        self, engine: EngineClient, limits: CallLimits, clock: Clock, dialects: Dialects = DIALECTS
+        self,
+        engine: EngineClient,
+        limits: CallLimits,
+        clock: Clock,
+        dialects: Dialects = DIALECTS,
+        name: str = "",
     ) -> None:
+        """
+        Args:
+            name: where there are several registries, this one's: ids of its calls begin with it,
+                so that whatever is said of a call finds its way.
+        """
         self.engine = engine
+        self._prefix = f"{name}-" if name else ""
         self._dialects = dialects
         self._limits = limits
         self._clock = clock
@@ -97,7 +108,10 @@ class CallRegistry:
         """
         if self._draining:
             raise ServerDraining("This server is being stopped and takes no new calls.")
-        ids = CallIds(public=f"call-{secrets.token_hex(4)}", session=secrets.token_urlsafe(16))
+        ids = CallIds(
+            public=f"call-{self._prefix}{secrets.token_hex(4)}",
+            session=f"{self._prefix}{secrets.token_urlsafe(16)}",
+        )
         logs.call_id.set(ids.public)
         call = Call(
             ids,

@@ -27,6 +27,13 @@ def serve(
         typer.Option(help="auto, float32, bfloat16 or float16.", show_default="auto"),
     ] = None,
     sessions: Annotated[int | None, typer.Option(help="Calls at once.", show_default="4")] = None,
+    media_workers: Annotated[
+        int | None,
+        typer.Option(
+            help="Processes for calls' media, beside one for the engine.",
+            show_default="0: one process does everything",
+        ),
+    ] = None,
     host: Annotated[
         str | None, typer.Option(help="Address to listen on.", show_default="127.0.0.1")
     ] = None,
@@ -49,7 +56,6 @@ def serve(
     """Take calls. Prints `ready` and the page's URL on stdout once it can."""
     from rtc_agent import logs
     from rtc_agent.config import load
-    from rtc_agent.server import run
 
     settings = load(
         config,
@@ -58,10 +64,15 @@ def serve(
         device=device,
         dtype=dtype,
         sessions=sessions,
+        media_workers=media_workers,
         host=host,
         port=port,
         ice_hosts=ice_host,
         log_level=log_level,
     )
     logs.setup(settings.log_level)
+    if settings.media_workers:
+        from rtc_agent.processes.supervisor import run
+    else:
+        from rtc_agent.server import run
     asyncio.run(run(settings, announce=lambda url: typer.echo(f"ready {url}")))

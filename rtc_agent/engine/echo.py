@@ -59,5 +59,3 @@ class EchoStepper:
 
     def shutdown(self) -> None:
         """Nothing is held."""
-
-

@@ -59,7 +59,7 @@ def folder_stepper(settings: Settings, path: Path, agent: str, report: Report) -
     )
 
     text = folder.text_model()
-    table = piece_table(text)
+    table = piece_table(text, hidden=folder.spec.lm.unshown_text)
     parts = LockstepParts(
         spec=folder.spec,
         lm=load_lm(

@@ -6,6 +6,7 @@ import asyncio
 import collections
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -40,8 +41,11 @@ class LocalEngine:
     that raises too, the stepper cannot be trusted any longer and all sessions end with a reason.
     """
 
-    def __init__(self, stepper: FrameStepper, clock: Clock, runner: StepRunner) -> None:
+    def __init__(
+        self, stepper: FrameStepper, clock: Clock, runner: StepRunner, notice: str = ""
+    ) -> None:
         self._stepper = stepper
+        self._info = replace(stepper.info, notice=notice)
         self._clock = clock
         self._runner = runner
         self._slots = SlotTable(stepper.slots)
@@ -52,6 +56,7 @@ class LocalEngine:
         self._tick_clock = TickClock(clock)
         self._ticks = 0
         self._tick_index = 0
+        self._step_began: float | None = None
         self._skipped = 0
         self._step_s: collections.deque[float] = collections.deque(maxlen=STEP_HISTORY)
         self._piece_s = 0.0
@@ -60,7 +65,7 @@ class LocalEngine:
 
     @property
     def info(self) -> StepperInfo:
-        return self._stepper.info
+        return self._info
 
     def status(self) -> EngineStatus:
         steps = np.array(self._step_s) if self._step_s else np.zeros(1)
@@ -75,6 +80,10 @@ class LocalEngine:
             step_ms_p50=round(float(p50), 3),
             step_ms_p99=round(float(p99), 3),
         )
+
+    def step_running_s(self) -> float:
+        """How long the step in progress has taken so far; 0 between steps."""
+        return 0.0 if self._step_began is None else self._clock.now() - self._step_began
 
     @property
     def origin_s(self) -> float:
@@ -225,7 +234,7 @@ class LocalEngine:
         self._pcm[session.lease.slot] = session.source.reserve()
 
     async def _step(self, sessions: list[LocalSession], mask: Mask) -> StepResult:
-        started = self._clock.now()
+        started = self._step_began = self._clock.now()
         try:
             result = await self._runner.run(lambda: self._stepper.step(self._pcm, mask))
         except Exception:
@@ -234,6 +243,7 @@ class LocalEngine:
                 self._guard(session, session.source.rollback)
                 self._guard(session, partial(self._reserve, session))
             result = await self._runner.run(lambda: self._stepper.step(self._pcm, mask))
+        self._step_began = None
         self._step_s.append(self._clock.now() - started)
         return result
 

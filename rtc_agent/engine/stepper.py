@@ -61,6 +61,8 @@ class StepperInfo:
     default_voice: str | None = None
     takes_persona: bool = False
     persona_max_chars: int = 0
+    notice: str = ""
+    """Something a person should know, such as why a lesser agent answers."""
     latency_frames: int = 0
     """Frames from a caller's frame to the agent frame that answers it, beyond the step itself."""
 

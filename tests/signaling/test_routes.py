@@ -67,7 +67,7 @@ async def site(aiohttp_client: StartClient, slots: int = 2) -> AsyncIterator[Sit
             return transports[-1], "v=0 answer"
 
         servers = [IceServer(urls="turn:turn.example", username="u", credential="c")]
-        parts = ServerParts(bench.registry, answer, servers, "a notice")
+        parts = ServerParts(bench.registry, answer, servers)
         made = Site(bench, await aiohttp_client(create_app(parts)))
         made.transports = transports
         yield made
@@ -203,7 +203,7 @@ async def test_health_readiness_and_info(aiohttp_client: StartClient) -> None:
         assert info["agent"] == "fake"
         assert info["slots"] == {"total": 2, "free": 2}
         assert info["ice_servers"][0]["urls"] == "turn:turn.example"
-        assert info["notice"] == "a notice"
+        assert info["notice"] == ""
         await it.bench.engine.aclose()
         response = await it.client.get("/readyz")
         assert response.status == 503

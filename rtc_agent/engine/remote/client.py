@@ -34,6 +34,7 @@ LEAD_S = 0.004
 CONNECT_EVERY_S = 0.25
 OPEN_TIMEOUT_S = 2.0
 _NOTHING = np.zeros(0, np.float32)
+LOADING = "The agent is being loaded."
 LOST = "The engine's process went away."
 
 
@@ -73,13 +74,17 @@ class RemoteEngine:
     @property
     def info(self) -> StepperInfo:
         if self._info is None:
-            raise EngineFailed("The engine has not been reached yet.", retry_after_s=5)
+            raise EngineFailed(LOADING, retry_after_s=5)
         return self._info
 
     def status(self) -> EngineStatus:
         if self._status is None or self._wire is None:
-            return EngineStatus(False, LOST, 0, 0, 0, 0, 0.0, 0.0)
+            return EngineStatus(False, self._absence, 0, 0, 0, 0, 0.0, 0.0)
         return self._status
+
+    @property
+    def _absence(self) -> str:
+        return LOADING if self._info is None else LOST
 
     def next_tick_s(self) -> float:
         return self._ticks.next_s
@@ -95,7 +100,7 @@ class RemoteEngine:
     ) -> EngineSession:
         wire = self._wire
         if wire is None:
-            raise EngineFailed(LOST, retry_after_s=5)
+            raise EngineFailed(self._absence, retry_after_s=5)
         key = next(self._keys)
         answer = self._opening[key] = asyncio.get_running_loop().create_future()
         session = RemoteSession(

@@ -1,0 +1,114 @@
+"""A process that is started again when it dies."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import Sequence
+
+log = logging.getLogger(__name__)
+
+FIRST_PAUSE_S = 0.25
+LONGEST_PAUSE_S = 10.0
+STEADY_S = 30.0
+"""A process that lived so long starts over with the first pause."""
+REFUSAL = 2
+"""Exit status of a process that says it cannot run here: it is not started again."""
+
+
+class ChildRefused(Exception):
+    """A child ended saying that it cannot run; its own message is in the log."""
+
+
+class Child:
+    """Keeps `python -m MODULE ARGS… PID` running until it is stopped; PID is this process's.
+
+    The child says `ready` on its stdout once it can work; `ready` is set from then until it dies.
+    """
+
+    def __init__(
+        self, name: str, module: str, args: Sequence[str], pass_fds: Sequence[int]
+    ) -> None:
+        self.name = name
+        self.ready = asyncio.Event()
+        self.restarts = 0
+        self._command = (sys.executable, "-m", module, *args, str(os.getpid()))
+        self._pass_fds = tuple(pass_fds)
+        self._process: Process | None = None
+        self._stopping = False
+        self._keep_task: asyncio.Task[None] | None = None
+
+    @property
+    def pid(self) -> int | None:
+        return None if self._process is None else self._process.pid
+
+    def start(self) -> None:
+        self._keep_task = asyncio.create_task(self._keep(), name=f"keep {self.name}")
+
+    async def wait_ready(self) -> None:
+        """Until it is ready for the first time.
+
+        Raises:
+            ChildRefused: it cannot run here.
+        """
+        assert self._keep_task is not None
+        ready = asyncio.create_task(self.ready.wait())
+        try:
+            await asyncio.wait({ready, self._keep_task}, return_when=asyncio.FIRST_COMPLETED)
+            if not ready.done():
+                self._keep_task.result()
+        finally:
+            ready.cancel()
+
+    async def stop(self, timeout_s: float) -> None:
+        """SIGTERM, and SIGKILL for one that is not gone within the timeout."""
+        self._stopping = True
+        process = self._process
+        if process is not None and process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                process.send_signal(signal.SIGTERM)
+            try:
+                async with asyncio.timeout(timeout_s):
+                    await process.wait()
+            except TimeoutError:
+                log.warning("%s did not stop within %.0f s and is killed", self.name, timeout_s)
+                with contextlib.suppress(ProcessLookupError):
+                    process.kill()
+                await process.wait()
+        if self._keep_task is not None:
+            self._keep_task.cancel()
+            await asyncio.gather(self._keep_task, return_exceptions=True)
+
+    async def _keep(self) -> None:
+        pause_s = FIRST_PAUSE_S
+        loop = asyncio.get_running_loop()
+        while not self._stopping:
+            began = loop.time()
+            status = await self._run_once()
+            if self._stopping:
+                return
+            if status == REFUSAL:
+                raise ChildRefused(self.name)
+            if loop.time() - began > STEADY_S:
+                pause_s = FIRST_PAUSE_S
+            log.error("%s died (status %d); it is started again", self.name, status)
+            self.restarts += 1
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+
+    async def _run_once(self) -> int:
+        process = await asyncio.create_subprocess_exec(
+            *self._command, stdout=PIPE, pass_fds=self._pass_fds
+        )
+        self._process = process
+        assert process.stdout is not None
+        while line := await process.stdout.readline():
+            if line.strip() == b"ready":
+                self.ready.set()
+        self.ready.clear()
+        return await process.wait()

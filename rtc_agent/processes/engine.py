@@ -1,0 +1,70 @@
+"""The engine's own process: arguments are settings file, socket, memory descriptor, parent."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+from pathlib import Path
+
+from rtc_agent import logs
+from rtc_agent.clock import MonotonicClock
+from rtc_agent.config import Settings
+from rtc_agent.engine.agents import create_stepper
+from rtc_agent.engine.local import LocalEngine
+from rtc_agent.engine.remote.host import EngineHost
+from rtc_agent.engine.remote.memory import FrameMemory
+from rtc_agent.engine.runner import ThreadRunner
+from rtc_agent.errors import RtcAgentError
+from rtc_agent.processes.child import REFUSAL
+from rtc_agent.processes.signals import until_stopped, watch_parent
+from rtc_agent.threads import in_daemon_thread
+
+log = logging.getLogger(__name__)
+
+HUNG_S = 10.0
+"""A step that takes so long will not come back: the process ends, and is started again."""
+HUNG_STATUS = 70
+
+
+async def run(settings: Settings, socket: Path, memory_fd: int) -> None:
+    """Load the agent, serve it to media processes, say `ready`; until told to stop."""
+    clock = MonotonicClock()
+    choice = await in_daemon_thread(lambda: create_stepper(settings, log.info))
+    engine = LocalEngine(choice.stepper, clock, ThreadRunner(), choice.notice)
+    engine.start()
+    host = EngineHost(engine, FrameMemory(memory_fd, settings.sessions))
+    await host.start(socket)
+    watch = asyncio.create_task(_watch_for_hang(engine))
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
+    try:
+        await until_stopped()
+    finally:
+        watch.cancel()
+        await host.aclose()
+        await engine.aclose()
+
+
+async def _watch_for_hang(engine: LocalEngine) -> None:
+    while True:
+        await asyncio.sleep(1)
+        if engine.step_running_s() > HUNG_S or not engine.status().ready:
+            log.critical("the engine hangs or has failed; its process ends")
+            os._exit(HUNG_STATUS)
+
+
+def main() -> None:
+    settings = Settings.model_validate_json(Path(sys.argv[1]).read_text(encoding="utf-8"))
+    logs.setup(settings.log_level)
+    watch_parent(int(sys.argv[4]))
+    try:
+        asyncio.run(run(settings, Path(sys.argv[2]), int(sys.argv[3])))
+    except RtcAgentError as error:
+        log.error("%s", error.message)
+        sys.exit(REFUSAL)
+
+
+if __name__ == "__main__":
+    main()

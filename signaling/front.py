@@ -1,0 +1,192 @@
+"""Places calls on the processes that hold them, and passes on what belongs to a call.
+
+A front knows no call. A new one goes to the worker with the fewest; whatever names a call carries
+its worker's name in front of its id, in the path or as `pc_id` in a JSON body.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import aiohttp
+from aiohttp import web
+
+from rtc_agent.errors import EngineFailed
+from signaling.app import MAX_BODY_BYTES
+from signaling.errors import answer_errors
+
+log = logging.getLogger(__name__)
+
+LOOK_EVERY_S = 1.0
+LOOK_TIMEOUT_S = 2.0
+PLACE_TIMEOUT_S = 30.0
+_OWNED = re.compile(r"(?:^|[/=])(?:call-)?(w\d+)-[\w-]+")
+_HOP_BY_HOP = {
+    *("connection", "keep-alive", "transfer-encoding", "upgrade", "te", "trailer"),
+    *("proxy-authenticate", "proxy-authorization", "content-length", "host", "date", "server"),
+}
+
+
+@dataclass(slots=True)
+class Worker:
+    """One process that holds calls, as the front last saw it."""
+
+    name: str
+    http: aiohttp.ClientSession
+    alive: bool = False
+    calls: int = 0
+
+
+class Front:
+    """The application that callers reach."""
+
+    def __init__(self, sockets: Mapping[str, Path]) -> None:
+        """
+        Args:
+            sockets: worker name → the local socket where its application listens.
+        """
+        self._sockets = sockets
+        self._workers: dict[str, Worker] = {}
+        self._look_task: asyncio.Task[None] | None = None
+        self.draining = False
+
+    def app(self) -> web.Application:
+        app = web.Application(middlewares=[answer_errors], client_max_size=MAX_BODY_BYTES)
+        app.router.add_route("*", "/{path:.*}", self._pass_on)
+        app.on_startup.append(self._start)
+        app.on_cleanup.append(self._stop)
+        return app
+
+    async def _start(self, _: web.Application) -> None:
+        for name, path in self._sockets.items():
+            http = aiohttp.ClientSession(
+                connector=aiohttp.UnixConnector(str(path), limit=0),
+                timeout=aiohttp.ClientTimeout(total=PLACE_TIMEOUT_S),
+                auto_decompress=False,
+            )
+            self._workers[name] = Worker(name, http)
+        await self.look()
+        self._look_task = asyncio.create_task(self._look_again_and_again())
+
+    async def _stop(self, _: web.Application) -> None:
+        if self._look_task is not None:
+            self._look_task.cancel()
+        for worker in self._workers.values():
+            await worker.http.close()
+
+    async def look(self) -> None:
+        """See which workers live, and how many calls each has."""
+        await asyncio.gather(*(self._look_at(worker) for worker in self._workers.values()))
+
+    async def _look_again_and_again(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_EVERY_S)
+            await self.look()
+
+    async def _look_at(self, worker: Worker) -> None:
+        timeout = aiohttp.ClientTimeout(total=LOOK_TIMEOUT_S)
+        try:
+            async with worker.http.get("http://worker/healthz", timeout=timeout) as response:
+                worker.calls = int((await response.json())["calls"])
+                worker.alive = response.status == 200
+        except (aiohttp.ClientError, TimeoutError, ValueError, KeyError):
+            worker.alive = False
+
+    async def _pass_on(self, request: web.Request) -> web.StreamResponse:
+        body = await request.read()
+        owner = self._owner(request, body)
+        if owner is None and request.path == "/healthz":
+            return web.json_response({"status": "ok"})
+        for worker in self._candidates(owner):
+            places = request.method == "POST"
+            worker.calls += places
+            try:
+                if request.headers.get("Upgrade", "").lower() == "websocket":
+                    return await self._pass_on_socket(request, worker)
+                return await self._pass_on_request(request, worker, body)
+            except aiohttp.ClientConnectorError:
+                # Nothing was sent, so another worker may have it.
+                worker.alive = False
+            except (aiohttp.ClientError, TimeoutError) as error:
+                worker.alive = False
+                raise EngineFailed(
+                    "The process that was to answer went away; try again.", retry_after_s=2
+                ) from error
+        raise EngineFailed("No media process can answer at the moment.", retry_after_s=2)
+
+    def _owner(self, request: web.Request, body: bytes) -> str | None:
+        """The worker that holds the call this is about, if it is about one."""
+        if found := _OWNED.search(request.path_qs):
+            return found[1]
+        if b'"pc_id"' in body:
+            try:
+                pc_id = json.loads(body).get("pc_id")
+            except (ValueError, AttributeError, RecursionError):
+                return None
+            if isinstance(pc_id, str) and (found := _OWNED.match(pc_id)):
+                return found[1]
+        return None
+
+    def _candidates(self, owner: str | None) -> list[Worker]:
+        if owner in self._workers:
+            return [self._workers[owner]]
+        by_load = sorted(self._workers.values(), key=lambda worker: worker.calls)
+        return [w for w in by_load if w.alive] or by_load
+
+    async def _pass_on_request(
+        self, request: web.Request, worker: Worker, body: bytes
+    ) -> web.Response:
+        async with worker.http.request(
+            request.method,
+            f"http://worker{request.path_qs}",
+            headers=_forwarded(request),
+            data=body,
+            allow_redirects=False,
+            skip_auto_headers=("Content-Type",),
+        ) as answer:
+            headers = [(k, v) for k, v in answer.headers.items() if k.lower() not in _HOP_BY_HOP]
+            response = web.Response(status=answer.status, body=await answer.read())
+            for name, value in headers:
+                response.headers.add(name, value)
+            return response
+
+    async def _pass_on_socket(self, request: web.Request, worker: Worker) -> web.WebSocketResponse:
+        async with worker.http.ws_connect(
+            f"http://worker{request.path_qs}",
+            headers=_forwarded(request),
+            max_msg_size=MAX_BODY_BYTES,
+        ) as inner:
+            outer = web.WebSocketResponse(max_msg_size=MAX_BODY_BYTES)
+            await outer.prepare(request)
+            ways = (
+                asyncio.create_task(_pump(outer, inner)),
+                asyncio.create_task(_pump(inner, outer)),
+            )
+            _, rest = await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+            for task in rest:
+                task.cancel()
+            await outer.close(code=inner.close_code or 1000)
+            return outer
+
+
+Socket = web.WebSocketResponse | aiohttp.ClientWebSocketResponse
+
+
+async def _pump(source: Socket, sink: Socket) -> None:
+    async for message in source:
+        if message.type is aiohttp.WSMsgType.BINARY:
+            await sink.send_bytes(message.data)
+        elif message.type is aiohttp.WSMsgType.TEXT:
+            await sink.send_str(message.data)
+
+
+def _forwarded(request: web.Request) -> dict[str, str]:
+    kept = {k: v for k, v in request.headers.items() if k.lower() not in _HOP_BY_HOP}
+    kept = {k: v for k, v in kept.items() if not k.lower().startswith("sec-websocket-")}
+    return kept | {"Host": request.host, "X-Forwarded-For": request.remote or ""}
