@@ -25,18 +25,13 @@ from rtc_agent.protocol import janus_sip
 from rtc_agent.protocol.janus import Jsep, PluginEvent, Trickle
 from rtc_agent.protocol.janus_sip import SipEvent
 from rtc_agent.protocol.reinvite import answer_update, direction, offer_again
+from rtc_agent.telephony import hangup
 from rtc_agent.telephony.agent_side import AgentLeg, AgentSide
 from rtc_agent.telephony.config import DialRule, TelephonySettings
 from rtc_agent.telephony.keys import KeyMerger, KeySource
 from rtc_agent.telephony.records import CallRecord, Direction, Party, RecordSink
 
 log = logging.getLogger(__name__)
-
-_REFUSALS = {
-    EndReason.SERVER_STOPPING: 503,
-    EndReason.AGENT_FAILED: 500,
-}
-"""SIP answer when the agent's side ends before the telephone was answered; else 480."""
 
 
 class PhoneState(enum.StrEnum):
@@ -110,6 +105,8 @@ class PhoneCall:
         self._candidates: list[Trickle] = []
         self._version = 0
         self._answered_leg = False
+        self._accepting = False
+        """The gateway was asked to accept: from then on only a hang-up ends the call there."""
         self._transferring = False
         self._ring_timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -154,7 +151,7 @@ class PhoneCall:
 
     def refuse(self, code: int) -> None:
         """Answer an incoming call with a SIP refusal."""
-        self._finish("agent", code, _REASONS.get(code, "refused"), decline=code)
+        self._finish("agent", code, hangup.REASONS.get(code, "refused"), decline=code)
 
     async def dial(self, uri: str) -> None:
         """Ring a telephone; its events say what comes of it.
@@ -263,7 +260,7 @@ class PhoneCall:
     # -- what the agent's leg tells -------------------------------------------------------------
 
     def on_leg_ended(self, reason: EndReason) -> None:
-        code = 200 if self.record.answered else _REFUSALS.get(reason, 480)
+        code = 200 if self.record.answered else hangup.refusal(reason)
         self._finish("agent", code, reason.value)
 
     def on_key(self, key: str) -> None:
@@ -302,8 +299,10 @@ class PhoneCall:
             return
         jsep = Jsep("offer" if offer is None else "answer", leg.sdp)
         body = {"request": "accept", "autoaccept_reinvites": False}
+        self._accepting = True
         event = janus_sip.read((await self._handle.ask(body, jsep)).data)
         if event.name == "error":
+            self._accepting = False
             self._log.warning("the gateway did not accept: %s", event.text("error"))
             self._finish("gateway", 500, "gateway_refused", decline=500)
         elif event.name == "accepted":
@@ -368,7 +367,8 @@ class PhoneCall:
     def _on_hangup(self, event: SipEvent) -> None:
         code = event.number("code")
         if self.record.answered is None:
-            reason = _REASONS.get(code or 0, "cancelled" if code == 487 else "not_answered")
+            otherwise = "hangup" if self._accepting else "not_answered"
+            reason = hangup.REASONS.get(code or 0, otherwise)
             self._finish("phone", code, reason, tell=False)
         else:
             self._finish("phone", 200, EndReason.HANGUP.value, tell=False)
@@ -442,9 +442,10 @@ class PhoneCall:
         if self.leg is not None:
             report = self.leg.report()
             record.codec, record.quality = report.codec, report.quality
-            self.leg.end(EndReason.PEER_CLOSED if by == "phone" else _leg_reason(by, reason))
+            self.leg.end(hangup.leg_reason(by, reason))
         if tell:
-            self._spawn(self._part(rang and record.direction == "incoming", decline or code or 480))
+            declining = rang and record.direction == "incoming" and not self._accepting
+            self._spawn(self._part(declining, decline or code or 480))
         self._context.record(record)
         self._context.on_ended(self)
 
@@ -480,23 +481,3 @@ class PhoneCall:
         task = asyncio.get_running_loop().create_task(run())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-
-_REASONS = {
-    404: "unknown_number",
-    480: "unavailable",
-    486: "busy",
-    487: "cancelled",
-    488: "no_common_codec",
-    503: "server_full",
-    603: "declined",
-}
-
-
-def _leg_reason(by: Party, reason: str) -> EndReason:
-    if by == "gateway":
-        return EndReason.CONNECTION_FAILED
-    try:
-        return EndReason(reason)
-    except ValueError:
-        return EndReason.HANGUP

@@ -107,8 +107,9 @@ class PhoneLine:
         self._run_task = asyncio.get_running_loop().create_task(self._run(), name="phone line")
 
     def status(self) -> LineStatus:
-        ready = self._session.connected and self._account.registered and bool(self._handles)
-        detail = "" if ready else (self._detail or self._account.detail)
+        connected = self._session.connected
+        ready = connected and self._account.registered and bool(self._handles)
+        detail = "" if ready else self._account.detail if connected else self._detail
         return LineStatus(ready, detail, self.busy, self._settings.lines)
 
     @property
@@ -235,7 +236,6 @@ class PhoneLine:
             if not self._account.registered:
                 master_id = await self._account.register(first)
                 await self._attach_helpers(master_id)
-            self._detail = ""
             await self._account.lost()
 
     async def _attach(self) -> None:
