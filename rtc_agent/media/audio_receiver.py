@@ -81,6 +81,7 @@ class AudioReceiver:
         self._tick_slack_s: float | None = None
         self._last_read_s: float | None = None
         self._last_head = 0
+        self._missed_tick_s = 0.0
         self._held = 0
         self._hold_s = float("inf")
         self._hold_added_s = 0.0
@@ -112,9 +113,7 @@ class AudioReceiver:
             )
         )
         if self._buffer.counts.late > late_before and self._last_read_s is not None:
-            frames_ago = (self._last_head - self._buffer.late_start - 1) // FRAME_SAMPLES
-            due_s = self._last_read_s - max(0, frames_ago) * FRAME_S
-            self._delay.observe(due_s - now_s)
+            self._note_late(now_s)
 
     def read(self, samples: int, now_s: float) -> Pcm:
         """The `samples` that end now. Called once a tick."""
@@ -240,6 +239,15 @@ class AudioReceiver:
         else:
             self._buffer.pass_over(wanted)
         return self._fill(wanted)
+
+    def _note_late(self, now_s: float) -> None:
+        """A packet came after its tick: one observation for all that missed the same tick."""
+        assert self._last_read_s is not None
+        frames_ago = (self._last_head - self._buffer.late_start - 1) // FRAME_SAMPLES
+        due_s = self._last_read_s - max(0, frames_ago) * FRAME_S
+        if due_s != self._missed_tick_s:
+            self._missed_tick_s = due_s
+            self._delay.observe(due_s - now_s)
 
     def _note_slack(self, packet: MediaPacket) -> None:
         """How much later this packet could have come."""

@@ -25,7 +25,10 @@ logger = logging.getLogger(__name__)
 
 CATCH_UP_S = 0.040
 """A sender that is late by no more than this sends at once what it owes; later, it skips slots."""
-_MAX_SHIFT_S = 0.015
+MAX_STEP_S = 0.010
+"""A packet is sent sooner or later than 20 ms after the one before by no more than this."""
+MAX_SHIFT_S = 0.030
+"""Timestamps may fall behind the clock, or run ahead of it, by so much."""
 
 
 class PlayoutTrack(MediaStreamTrack):
@@ -50,7 +53,7 @@ class PlayoutTrack(MediaStreamTrack):
         self._next_s: float | None = None
         self._slot = 0
         self._shift_s = 0.0
-        self._aligned_to: float | None = None
+        self._aligned_to = 0
         self.packets_sent = 0
         self.failed_packets = 0
         """Packets of silence sent because encoding one of speech failed."""
@@ -77,8 +80,13 @@ class PlayoutTrack(MediaStreamTrack):
         nothing else: aiortc's sender ends for good at the first exception."""
         if self.readyState != "live":
             raise MediaStreamError
-        slot_s = self._next_slot()
-        await self._clock.sleep_until(slot_s)
+        while True:
+            slot_s = self._next_slot()
+            await self._clock.sleep_until(slot_s)
+            if self.buffer.due_s is None or self._aligned_to == self.buffer.starts:
+                break
+            # Audio began while this waited; once more, for a slot that suits it.
+            self._next_s = slot_s
         if self.readyState != "live":
             raise MediaStreamError
         late = self._clock.now() - slot_s
@@ -95,9 +103,30 @@ class PlayoutTrack(MediaStreamTrack):
         return packet
 
     def _next_slot(self) -> float:
+        """When the next packet is to be sent: 20 ms after the last, or shifted a little, so that
+        packets begin where frames do and frames wait no longer than they must."""
         if self._next_s is None:
             return self._clock.now()
+        due = self.buffer.due_s
+        if due is None:
+            return self._next_s
+        if self._aligned_to != self.buffer.starts:
+            # Its first sample is to be the first of a packet.
+            self._aligned_to = self.buffer.starts
+            offset = (due - self._next_s) % PACKET_S
+            self._move(offset if offset <= PACKET_S / 2 else offset - PACKET_S)
+        elif error := self.buffer.control.error_s():
+            self.buffer.shift(self._move(-error))
         return self._next_s
+
+    def _move(self, seconds: float) -> float:
+        """Send everything from now on later or sooner, within bounds. Returns by how much."""
+        assert self._next_s is not None
+        seconds = min(max(seconds, -MAX_STEP_S), MAX_STEP_S)
+        seconds = min(max(seconds, -MAX_SHIFT_S - self._shift_s), MAX_SHIFT_S - self._shift_s)
+        self._next_s += seconds
+        self._shift_s += seconds
+        return seconds
 
     def _encode(self, slot_s: float) -> bytes:
         try:

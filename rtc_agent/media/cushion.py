@@ -1,0 +1,48 @@
+"""How long agent audio waits before it is sent, learned from how punctual the ticks are."""
+
+from __future__ import annotations
+
+from collections import deque
+
+MARGIN_S = 0.004
+"""Kept between a frame's coming and its sending: a timer is late by so much now and then."""
+_MARGIN_SHARE = 0.25
+"""And so much of the spread of waits."""
+WINDOW_FRAMES = 125
+_WARM_UP_FRAMES = 12
+_QUANTILE = 0.02
+_ROOM_S = 0.002
+
+
+class CushionController:
+    """Watches how long before its sending each piece of audio comes."""
+
+    def __init__(self) -> None:
+        self._waits: deque[float] = deque(maxlen=WINDOW_FRAMES)
+        self._added_s = 0.0
+
+    def observe(self, wait_s: float) -> None:
+        """A piece came so long before its first sample was to be sent; negative if after."""
+        self._waits.append(wait_s - self._added_s)
+
+    def added(self, seconds: float) -> None:
+        """Whatever comes next waits so much longer (or, negative, shorter) than before."""
+        self._added_s += seconds
+
+    def margin_s(self) -> float:
+        """The wait that nearly all pieces had, under today's delay."""
+        ordered = sorted(self._waits)
+        return ordered[int(len(ordered) * _QUANTILE)] + self._added_s
+
+    def error_s(self) -> float:
+        """How much sooner audio could be sent; negative if it should be sent later."""
+        if len(self._waits) < _WARM_UP_FRAMES:
+            return 0.0
+        ordered = sorted(self._waits)
+        low = ordered[int(len(ordered) * _QUANTILE)]
+        spread = ordered[len(ordered) // 2] - low
+        margin = MARGIN_S + _MARGIN_SHARE * spread
+        error = low + self._added_s - margin
+        if -margin / 2 < error < _ROOM_S:
+            return 0.0
+        return error
