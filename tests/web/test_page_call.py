@@ -200,6 +200,29 @@ async def test_a_quiet_server_is_an_interruption_that_can_pass(
     await expect_let_go(page)
 
 
+async def test_a_timer_held_back_in_a_hidden_tab_is_no_interruption(
+    page: Page, server: FakeServer
+) -> None:
+    await page.clock.install()
+    await go_live(page, server.url)
+    await expect(page.locator("#fact-rtt")).to_contain_text("ms")
+    await page.evaluate(
+        """() => {
+          window.states = [];
+          new MutationObserver(() => window.states.push(document.body.dataset.state))
+            .observe(document.body, { attributeFilter: ["data-state"] });
+        }"""
+    )
+    await page.clock.fast_forward(60_000)
+    pings = sum(message["type"] == "ping" for message in server.received)
+    await page.clock.run_for(2_500)
+    await server.until(
+        lambda: sum(message["type"] == "ping" for message in server.received) > pings
+    )
+    assert await page.evaluate("() => window.states") == []
+    await reach(page, "live")
+
+
 async def test_an_agent_that_never_gets_ready_is_not_waited_for_without_end(
     page: Page, server: FakeServer
 ) -> None:
@@ -249,6 +272,48 @@ async def test_the_microphone_changes_within_the_call(page: Page, server: FakeSe
     assert len(server.offers) == 1
     await reach(page, "live")
     await expect(page.locator("#microphone option:checked")).to_have_text(labels[-1])
+
+
+async def test_a_microphone_that_does_not_start_leaves_the_old_one_in_use(
+    page: Page, server: FakeServer
+) -> None:
+    await go_live(page, server.url)
+    await expect(page.locator("#microphone option")).not_to_have_count(1)
+    before = await page.locator("#microphone").input_value()
+    await page.evaluate(
+        """() => {
+          navigator.mediaDevices.getUserMedia = async () => {
+            throw new DOMException("in use", "NotReadableError");
+          };
+        }"""
+    )
+    last = await page.locator("#microphone option").count() - 1
+    await page.select_option("#microphone", index=last)
+    await expect_problem(page, "microphone_busy", "Another program")
+    await expect(page.locator("#microphone")).to_have_value(before)
+    await reach(page, "live")
+    assert await page.evaluate("() => window.tracks.map((track) => track.readyState)") == ["live"]
+
+
+async def test_two_quick_changes_of_microphone_leave_one_on(page: Page, server: FakeServer) -> None:
+    await go_live(page, server.url)
+    await expect(page.locator("#microphone option")).not_to_have_count(1)
+    await page.evaluate(
+        """() => {
+          const select = document.getElementById("microphone");
+          for (const index of [1, 2]) {
+            select.selectedIndex = index;
+            select.dispatchEvent(new Event("change"));
+          }
+        }"""
+    )
+    await page.wait_for_function("() => window.tracks.length === 3")
+    await page.wait_for_function(
+        "() => window.tracks.filter((track) => track.readyState === 'live').length === 1"
+    )
+    await page.click(HANG_UP)
+    await reach(page, "ended")
+    await expect_let_go(page)
 
 
 async def test_an_unplugged_microphone_gives_way_to_the_default(

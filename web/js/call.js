@@ -55,6 +55,11 @@ export class Call extends EventTarget {
     return this.#muted;
   }
 
+  /** Device id of the microphone in use, "" before there is one. */
+  get microphone() {
+    return this.#stream?.getAudioTracks()[0].getSettings().deviceId ?? "";
+  }
+
   async start() {
     try {
       await this.#open();
@@ -186,12 +191,12 @@ export class Call extends EventTarget {
    * @param {string} id @throws {CallProblem}
    */
   async changeMicrophone(id) {
-    this.#options = { ...this.#options, microphone: id };
     if (this.#stream === null) return;
     const stream = await openMicrophone(id);
     if (this.isOver) return release(stream);
-    const before = this.#stream;
     await this.#sender?.replaceTrack(stream.getAudioTracks()[0]);
+    if (this.isOver) return release(stream);
+    const before = this.#stream;
     this.#takeStream(stream);
     release(before);
   }

@@ -2,6 +2,7 @@
 
 const PING_EVERY_MS = 2_000;
 const PONG_DUE_MS = 6_000;
+const PINGS_REMEMBERED = 16;
 
 /**
  * Events: `open`, `close`, `message` (detail: the parsed message), `rtt` (detail: ms),
@@ -12,9 +13,10 @@ export class TextChannel extends EventTarget {
   #lastSeq = -1;
   #pingId = 0;
   #sentAt = new Map();
-  #heardAt = 0;
+  #unansweredSince = null;
   #quiet = false;
   #timer = null;
+  #closed = false;
 
   /** @param {RTCPeerConnection} peer */
   constructor(peer) {
@@ -45,24 +47,27 @@ export class TextChannel extends EventTarget {
   }
 
   close() {
-    if (this.#timer === "closed") return;
+    if (this.#closed) return;
+    this.#closed = true;
     clearInterval(this.#timer);
-    this.#timer = "closed";
     this.dispatchEvent(new Event("close"));
   }
 
   #opened() {
-    this.#heardAt = performance.now();
     this.#ping();
     this.#timer = setInterval(() => this.#ping(), PING_EVERY_MS);
     this.dispatchEvent(new Event("open"));
   }
 
   #ping() {
-    this.#setQuiet(performance.now() - this.#heardAt > PONG_DUE_MS);
+    // Counted from the first ping that nothing followed: a browser may hold this timer back in a
+    // hidden tab, and a pause in asking is no pause in answering.
+    const now = performance.now();
+    this.#unansweredSince ??= now;
+    this.#setQuiet(now - this.#unansweredSince > PONG_DUE_MS);
     const id = ++this.#pingId;
-    this.#sentAt.set(id, performance.now());
-    this.#sentAt.delete(id - 16);
+    this.#sentAt.set(id, now);
+    this.#sentAt.delete(id - PINGS_REMEMBERED);
     this.send({ type: "ping", id });
   }
 
@@ -79,7 +84,7 @@ export class TextChannel extends EventTarget {
       if (message.seq <= this.#lastSeq) return;
       this.#lastSeq = message.seq;
     }
-    this.#heardAt = performance.now();
+    this.#unansweredSince = null;
     this.#setQuiet(false);
     if (message.type === "pong") this.#pong(message.id);
     else this.dispatchEvent(new CustomEvent("message", { detail: message }));

@@ -22,10 +22,16 @@ export class Levels {
   tap(side, stream) {
     if (!this.#context) return;
     this.#taps.get(side)?.source.disconnect();
-    const source = this.#context.createMediaStreamSource(stream);
-    const analyser = new AnalyserNode(this.#context, { fftSize: this.#samples.length });
-    source.connect(analyser);
-    this.#taps.set(side, { source, analyser });
+    this.#taps.delete(side);
+    try {
+      const source = this.#context.createMediaStreamSource(stream);
+      const analyser = new AnalyserNode(this.#context, { fftSize: this.#samples.length });
+      source.connect(analyser);
+      this.#taps.set(side, { source, analyser });
+    } catch (error) {
+      // Firefox taps no device whose sample rate is not the context's.
+      console.warn("no level meter for", side, error.message);
+    }
   }
 
   /** @param {"you" | "agent"} side @returns {number} RMS of the last 21 ms at 48 kHz, in dBFS */

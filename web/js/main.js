@@ -1,6 +1,7 @@
 /** The call page: ties one call to the elements that start, show and end it. */
 
 import { Call } from "./call.js";
+import { element } from "./dom.js";
 import { spoken } from "./format.js";
 import { Levels } from "./levels.js";
 import * as microphone from "./microphone.js";
@@ -15,8 +16,6 @@ import * as view from "./view.js";
 
 const RETRY_INFO_MS = 3_000;
 const PATH_EVERY_MS = 5_000;
-
-const element = (id) => document.getElementById(id);
 
 const scope = new Scope(element("scope"), { you: element("meter-you"), agent: element("meter-agent") });
 const transcript = new Transcript(element("log"), element("log-empty"));
@@ -93,9 +92,9 @@ function follow(started, levels) {
     timers = [setInterval(tick, 250), setInterval(path, PATH_EVERY_MS)];
   });
   started.addEventListener("stream", ({ detail }) => {
-    levels.tap(detail.side, detail.stream);
     if (detail.side === "agent") sound.play(detail.stream);
-    else void microphoneOpened(detail.stream);
+    else void showMicrophones(started.microphone);
+    levels.tap(detail.side, detail.stream);
   });
   started.addEventListener("message", ({ detail }) => showMessage(detail));
   started.addEventListener("rtt", ({ detail }) => view.showFacts({ rtt: `${Math.round(detail)} ms` }));
@@ -145,6 +144,7 @@ function showOver(ended, { problem, reason, message, byCaller }) {
     } else {
       const why = describeEnding(reason, message);
       view.showState("ended", `Call ended. ${why}`);
+      view.showProblem(null);
       transcript.end(lasted ?? 0);
       if (lasted !== null) transcript.addNote(`${why} The call lasted ${spoken(lasted)}.`, lasted);
     }
@@ -174,19 +174,16 @@ async function showMicrophones(chosen = element("microphone").value) {
   view.showMicrophones(await microphone.listMicrophones(), chosen);
 }
 
-async function microphoneOpened(stream) {
-  await showMicrophones(stream.getAudioTracks()[0].getSettings().deviceId ?? "");
-}
-
 async function chooseMicrophone() {
   const id = element("microphone").value;
-  microphone.rememberMicrophone(id);
-  if (!call) return;
+  const current = call;
   try {
-    await call.changeMicrophone(id);
-    view.showProblem(null);
+    await current?.changeMicrophone(id);
+    microphone.rememberMicrophone(id);
+    if (current) view.showProblem(null);
   } catch (problem) {
     view.showProblem(problem);
+    void showMicrophones(current.microphone);
   }
 }
 

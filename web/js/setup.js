@@ -1,6 +1,6 @@
 /** What the caller chooses before the call, as far as this agent has a choice to give. */
 
-const element = (id) => document.getElementById(id);
+import { element } from "./dom.js";
 
 /** @param {object} info of `/v1/info` */
 export function showSetup(info) {

@@ -1,9 +1,8 @@
 /** The page's words and switches for each state. Knows elements, not connections. */
 
+import { element } from "./dom.js";
 import { clock } from "./format.js";
 import { describeProblem } from "./problems.js";
-
-const element = (id) => document.getElementById(id);
 
 const IN_CALL = new Set(["requesting", "connecting", "opening", "live", "interrupted"]);
 const TALKING = new Set(["live", "interrupted"]);
@@ -129,6 +128,8 @@ export function showMicrophones(microphones, chosen) {
   if (!microphones.some(({ id }) => id === "default")) {
     options.unshift(new Option("Default microphone", ""));
   }
+  // Names and ids are hidden until the browser has asked; what was chosen last time still works.
+  if (microphones.length === 0 && chosen) options.push(new Option("Last used microphone", chosen));
   const select = element("microphone");
   select.replaceChildren(...options);
   select.value = chosen;
