@@ -1,4 +1,4 @@
-"""The codec's transformers on a device: five launches a layer."""
+"""The codec's transformers on a device: five launches a layer, seven for many rows."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from rtc_agent.model.cuda.arena import Arena
-from rtc_agent.model.cuda.launch import Launch
-from rtc_agent.model.cuda.product import GELU, Norm, Patches, Product
+from rtc_agent.model.cuda.launch import Launch, next_power_of_two
+from rtc_agent.model.cuda.row_linear import RowLinear
 from rtc_agent.model.kernels.codec_attention import codec_attention_kernel
 from rtc_agent.model.layers import Rope
 from rtc_agent.model.mimi_weights import MimiLayer
@@ -39,10 +39,7 @@ class CodecTransformer:
         self._attended = empty(rows, POSITIONS, d)
         hidden = empty(rows, POSITIONS, spec.transformer_ffn)
 
-        def rows_of(source: Tensor) -> Patches:
-            width = source.shape[2]
-            return Patches(source, POSITIONS, width, width)
-
+        normed = empty(rows, POSITIONS, d)
         self._layers = []
         for i, layer in enumerate(layers):
             keys, values = (
@@ -51,18 +48,14 @@ class CodecTransformer:
             )
             arena.rings += (keys, values)
             last = out if i + 1 == len(layers) else x
-            norm1 = Norm(layer.norm1.weight, layer.norm1.bias)
-            norm2 = Norm(layer.norm2.weight, layer.norm2.bias)
             self._layers.append(
                 (
-                    Product(rows_of(x), layer.in_proj, norm=norm1, raw=self._qkv),
+                    RowLinear(x, layer.in_proj, self._qkv, norm=layer.norm1, normed=normed),
                     keys,
                     values,
-                    Product(rows_of(self._attended), layer.out_proj, skip=x, raw=x),
-                    Product(
-                        rows_of(x), layer.linear1, norm=norm2, activated=hidden, activation=GELU
-                    ),
-                    Product(rows_of(hidden), layer.linear2, skip=x, raw=last),
+                    RowLinear(self._attended, layer.out_proj, x, skip=x),
+                    RowLinear(x, layer.linear1, hidden, norm=layer.norm2, normed=normed, gelu=True),
+                    RowLinear(hidden, layer.linear2, last, skip=x),
                 )
             )
 
@@ -81,8 +74,8 @@ class CodecTransformer:
                 self._head_dim**-0.5,
                 H=self._heads,
                 D=self._head_dim,
-                BT=64,
-                **how.options(4),
+                BT=next_power_of_two(self._ring),
+                **how.options(8),
             )
             merge.launch(how)
             widen.launch(how)

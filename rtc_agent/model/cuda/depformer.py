@@ -87,7 +87,7 @@ class DepformerGraph:
     def _attend(self, layer: int, k: int, how: Launch) -> None:
         spec = self._spec
         heads, head_dim = spec.depformer_num_heads, spec.depformer_head_dim
-        block = max(1, heads // 2)
+        block = max(1, heads // 4)
         step_attention_kernel[(self._rows, -(-heads // block))](
             self._qkv,
             self._keys[layer],
@@ -100,7 +100,7 @@ class DepformerGraph:
             H=heads,
             HB=1 << (block - 1).bit_length(),
             D=head_dim,
-            **how.options(2),
+            **how.options(4),
         )
 
     def _step_single(self, k: int, how: Launch) -> None:

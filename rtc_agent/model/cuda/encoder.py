@@ -9,7 +9,8 @@ from rtc_agent.model.cuda.arena import Arena, LayerInput
 from rtc_agent.model.cuda.codec_transformer import POSITIONS, CodecTransformer
 from rtc_agent.model.cuda.launch import Launch, ceil_div, next_power_of_two
 from rtc_agent.model.cuda.product import Patches, Product, Replicate
-from rtc_agent.model.kernels.quantizer import nearest_kernel, settle_kernel
+from rtc_agent.model.cuda.row_linear import FEW_ROWS
+from rtc_agent.model.kernels.quantizer import nearest_few_kernel, nearest_kernel, settle_kernel
 from rtc_agent.model.mimi_weights import ConvWeights, MimiWeights
 from rtc_agent.model.spec import CODEBOOKS, MimiSpec
 
@@ -134,7 +135,7 @@ class EncoderGraph:
 
         def search(source: Tensor, stride: int, first: int, halves: int, settle: bool) -> None:
             before = first - 1
-            nearest_kernel[(tiles, ceil_div(self.rows, block), halves)](
+            arguments = (
                 source,
                 self._residual[first],
                 self._books[first],
@@ -148,14 +149,20 @@ class EncoderGraph:
                 self.rows,
                 stride,
                 bins,
+            )
+            sizes = {"CODES": CODEBOOKS, "TILES": tiles, "D": d, "DP": next_power_of_two(d)}
+            if self.rows <= FEW_ROWS:
+                nearest_few_kernel[(tiles, self.rows, halves)](
+                    *arguments, SETTLE=settle, BN=self._slice, **sizes, **how.options(4)
+                )
+                return
+            nearest_kernel[(tiles, ceil_div(self.rows, block), halves)](
+                *arguments,
                 SETTLE=settle,
-                CODES=CODEBOOKS,
-                TILES=tiles,
-                D=d,
-                DP=next_power_of_two(d),
                 BM=block,
                 BN=self._slice,
                 PRECISION=how.precision,
+                **sizes,
                 **how.options(8),
             )
 

@@ -30,6 +30,7 @@ class FrameGraph:
         self.decoder = DecoderGraph(spec.mimi, mimi, rows, self.lm.codes)
         self.heard = torch.zeros((rows, spec.mimi.frame_samples), device=device)
         """[rows, 1920]: the caller's frames."""
+        self._silence = torch.zeros((), device=device)
         self.live = torch.zeros(rows, dtype=torch.bool, device=device)
         """[rows]: who takes part."""
         self.said = torch.zeros_like(self.heard)
@@ -39,7 +40,7 @@ class FrameGraph:
 
     def launch(self) -> None:
         how, live = self.how, self.live
-        torch.where(live[:, None], self.heard, 0.0, out=self.encoder.pcm)
+        torch.where(live[:, None], self.heard, self._silence, out=self.encoder.pcm)
         self.encoder.launch(live, how)
         self.lm.launch(live, how)
         self.decoder.launch(self.lm.speaking, how)

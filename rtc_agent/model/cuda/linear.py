@@ -111,7 +111,8 @@ class Linear:
             MP=max(16, next_power_of_two(self.rows)),
             BN=tile.n,
             BK=tile.k,
-            STAGES=tile.stages,
+            # Float32 weights take twice the shared memory.
+            STAGES=tile.stages if self.weight.element_size() == 2 else 2,
             FLIP=tile.flip,
             EVEN=self.outputs % tile.n == 0 and self._k % (tile.k * tile.splits) == 0,
             AHEAD=_LINES_AHEAD if how.pdl and self._k * self.weight.element_size() >= 2048 else 0,

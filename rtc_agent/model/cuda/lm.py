@@ -9,12 +9,20 @@ from rtc_agent.model.cuda.depformer import DepformerGraph
 from rtc_agent.model.cuda.launch import Launch, ceil_div, next_power_of_two
 from rtc_agent.model.cuda.linear import Linear, launch_gemv
 from rtc_agent.model.cuda.temporal import RingAttention, TemporalGraph
-from rtc_agent.model.kernels.tokens import advance_kernel, embed_kernel, sample_kernel
+from rtc_agent.model.kernels.tokens import (
+    advance_kernel,
+    embed_kernel,
+    sample_kernel,
+    threshold_kernel,
+)
 from rtc_agent.model.layers import RMS_EPS, Rope
 from rtc_agent.model.lm import LmState
 from rtc_agent.model.sampling import TEXT_STREAM
 from rtc_agent.model.spec import CODEBOOKS, COLUMN_ROWS, LmSpec
 from rtc_agent.model.weights import LmWeights
+
+_CHUNK = 2048
+"""Text logits that a block of sampling takes."""
 
 
 class LanguageModelGraph:
@@ -42,6 +50,11 @@ class LanguageModelGraph:
         self._depformer = DepformerGraph(spec, weights, rows, self._temporal.context)
         self._text_linear = None if rows == 1 else Linear(weights.text_linear, rows)
         self._logits = torch.empty((rows, spec.text_card), dtype=dtype, device=device)
+        chunks = ceil_div(spec.text_card, min(_CHUNK, next_power_of_two(spec.text_card) // 2))
+        self._threshold = torch.zeros(rows, dtype=torch.int64, device=device)
+        self._scores = torch.empty((rows, chunks), dtype=torch.float32, device=device)
+        self._indices = torch.empty((rows, chunks), dtype=torch.int32, device=device)
+        self._arrived = torch.zeros(rows, dtype=torch.int32, device=device)
         self._tokens = torch.zeros((rows, 1 + CODEBOOKS), dtype=torch.int64, device=device)
         self._sos = torch.tensor(spec.sos_column, dtype=torch.int64, device=device)
         self._delays = torch.tensor(spec.delays, dtype=torch.int64, device=device)
@@ -109,8 +122,24 @@ class LanguageModelGraph:
         n = logits.shape[1]
         d = self._spec.depformer_dim
         more = step < CODEBOOKS
+        kind = min(step, 1)
+        bits = 16 if logits.dtype == torch.bfloat16 else 32
+        chunk = next_power_of_two(n) if step else min(_CHUNK, next_power_of_two(n) // 2)
+        chunks = ceil_div(n, chunk)
+        if chunks > 1:
+            threshold_kernel[(self._rows,)](
+                logits,
+                sampling.top_k,
+                self._threshold,
+                self.finite,
+                n,
+                KIND=kind,
+                NP=next_power_of_two(n),
+                BITS=bits,
+                **how.options(16),
+            )
         table = w.dep_text_emb if step == 0 else w.dep_audio_emb[min(step, CODEBOOKS - 1) - 1]
-        sample_kernel[(self._rows,)](
+        sample_kernel[(chunks, self._rows)](
             logits,
             sampling.seed,
             sampling.greedy,
@@ -124,18 +153,23 @@ class LanguageModelGraph:
             depformer.h,
             w.dep_layers[0].norm1,
             depformer.x,
+            self._threshold,
+            self._scores,
+            self._indices,
+            self._arrived,
+            n,
             self._tokens.stride(0),
             depformer.inputs.stride(0),
             d,
             RMS_EPS,
             STREAM=stream,
-            KIND=min(step, 1),
+            KIND=kind,
             NEXT=more,
             NORM=more and not depformer.single,
-            START=step == 0,
-            N=n,
-            NP=next_power_of_two(n),
-            BITS=16 if logits.dtype == torch.bfloat16 else 32,
+            CHUNKS=chunks,
+            CHUNKS_P2=next_power_of_two(chunks),
+            NP=chunk,
+            BITS=bits,
             BLOCK=next_power_of_two(d),
-            **how.options(4 if n <= 4096 else 16),
+            **how.options(4),
         )

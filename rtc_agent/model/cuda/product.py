@@ -28,14 +28,6 @@ class Patches:
 
 
 @dataclass(frozen=True, slots=True)
-class Norm:
-    """LayerNorm of every patch before the product."""
-
-    gamma: Tensor
-    beta: Tensor
-
-
-@dataclass(frozen=True, slots=True)
 class Replicate:
     """A new row's past reads as its first new input."""
 
@@ -54,7 +46,6 @@ class Product:
     weight: Tensor
     """[N, K] float32"""
     bias: Tensor | None = None
-    norm: Norm | None = None
     skip: Tensor | None = None
     """[rows, …], read at the same places as the output is written."""
     raw: Tensor | None = None
@@ -72,7 +63,7 @@ class Product:
         if k != self.patches.length:
             raise ValueError(f"patches of {self.patches.length} against a weight of {k} columns")
         m = self.patches.source.shape[0] * self.patches.outputs
-        self._tile = bm, bn, _, splits, _, _ = tile_for(m, n, k, self.norm is not None)
+        self._tile = bm, bn, _, splits, _, _ = tile_for(m, n, k)
         device = self.weight.device
         self._partial = torch.empty(
             (splits, m, n) if splits > 1 else (1,), dtype=torch.float32, device=device
@@ -87,14 +78,12 @@ class Product:
         m = rows * p.outputs
         bm, bn, bk, splits, warps, stages = self._tile
         none = self._partial
-        norm, replicate = self.norm, self.replicate
+        replicate = self.replicate
         grid = (ceil_div(m, bm), ceil_div(n, bn), splits)
         conv_kernel[grid](
             p.source,
             self.weight,
             none if self.bias is None else self.bias,
-            none if norm is None else norm.gamma,
-            none if norm is None else norm.beta,
             none if self.skip is None else self.skip,
             none if self.raw is None else self.raw,
             none if self.activated is None else self.activated,
@@ -113,13 +102,11 @@ class Product:
             0 if replicate is None else replicate.past,
             1 if replicate is None else replicate.channels,
             BIAS=self.bias is not None,
-            NORM=norm is not None,
             SKIP=self.skip is not None,
             RAW=self.raw is not None,
             ACT=PLAIN if self.activated is None else self.activation,
             REPLICATE=replicate is not None,
             SPLIT_K=splits,
-            KP=next_power_of_two(k),
             BM=bm,
             BN=bn,
             BK=bk,
@@ -129,22 +116,17 @@ class Product:
         )
 
 
-def tile_for(m: int, n: int, k: int, whole_rows: bool) -> tuple[int, int, int, int, int, int]:
-    """Tile rows, columns and depth, splits along K, warps and stages for an [m, n, k] product.
-
-    Args:
-        whole_rows: the kernel keeps whole patches in registers (LayerNorm).
-    """
-    bm = 16 if m <= 16 or whole_rows else 32 if m <= 64 else 64
+def tile_for(m: int, n: int, k: int) -> tuple[int, int, int, int, int, int]:
+    """Tile rows, columns and depth, splits along K, warps and stages for an [m, n, k] product."""
+    bm = 16 if m <= 16 else 32 if m <= 64 else 64
     bn = max(16, min(64 if bm >= 64 else 32, next_power_of_two(n)))
     bk = max(16, min(32 if bm >= 64 else 64, next_power_of_two(k)))
     tiles = ceil_div(m, bm) * ceil_div(n, bn)
     splits = 1
-    if not whole_rows:
-        while (
-            splits < _SPLITS_AT_MOST
-            and tiles * splits * 2 <= _BLOCKS_WANTED
-            and k // (splits * 2) >= 2 * bk
-        ):
-            splits *= 2
+    while (
+        splits < _SPLITS_AT_MOST
+        and tiles * splits * 2 <= _BLOCKS_WANTED
+        and k // (splits * 2) >= 2 * bk
+    ):
+        splits *= 2
     return bm, bn, bk, splits, 4, 3

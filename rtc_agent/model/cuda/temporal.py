@@ -78,6 +78,7 @@ class RingAttention:
             STAGES=2 if int8 or rows >= 16 else 3,
             DOT=True,
             INT8=int8,
+            WHOLE=False,
             AHEAD=32 if how.pdl and self._head_dim * keys.element_size() >= 128 else 0,
             **how.options(4),
         )

@@ -64,6 +64,7 @@ def ring_attention_kernel(
     STAGES: tl.constexpr,
     DOT: tl.constexpr,  # tensor cores
     INT8: tl.constexpr,
+    WHOLE: tl.constexpr,  # BT == SPLIT: the block is loaded at once, before the wait
     AHEAD: tl.constexpr,  # ring rows fetched into L2 before the wait
     PDL: tl.constexpr,
 ):
@@ -82,7 +83,12 @@ def ring_attention_kernel(
     stop = tl.minimum(start + SPLIT, length)
     k_base = k_ptr + pair.to(tl.int64) * R * D
     v_base = v_ptr + pair.to(tl.int64) * R * D
-    if AHEAD > 0:
+    if WHOLE:
+        inside = (start + t < stop)[:, None]
+        block = (start + t)[:, None] * D + d[None, :]
+        whole_k = tl.load(k_base + block, mask=inside, other=0.0)
+        whole_v = tl.load(v_base + block, mask=inside, other=0.0)
+    elif AHEAD > 0:
         if split < used:
             ahead = start + tl.arange(0, AHEAD)
             prefetch_l2(
@@ -138,12 +144,13 @@ def ring_attention_kernel(
             tt = t0 + t
             # The row being written is taken from registers: its stored copy may be the old one.
             keep = (tt < stop) & (tt != slot)
-            kt = tl.load(
-                k_base + tt[:, None] * D + d[None, :], mask=(tt < stop)[:, None], other=0.0
-            )
-            vt = tl.load(
-                v_base + tt[:, None] * D + d[None, :], mask=(tt < stop)[:, None], other=0.0
-            )
+            if WHOLE:
+                kt = whole_k
+                vt = whole_v
+            else:
+                held = (tt < stop)[:, None]
+                kt = tl.load(k_base + tt[:, None] * D + d[None, :], mask=held, other=0.0)
+                vt = tl.load(v_base + tt[:, None] * D + d[None, :], mask=held, other=0.0)
             if DOT:
                 s16 = tl.dot(q16, kt.to(dtype).T)
                 s = tl.max(s16, axis=0) * softmax_scale

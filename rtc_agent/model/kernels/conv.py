@@ -34,8 +34,6 @@ def conv_kernel(
     x_ptr,
     w_ptr,  # [N, K]
     bias_ptr,  # [N]
-    gamma_ptr,  # [K], NORM only: LayerNorm over each patch
-    beta_ptr,
     skip_ptr,
     raw_ptr,
     act_ptr,
@@ -54,13 +52,11 @@ def conv_kernel(
     past,  # elements before a row's first new input, REPLICATE only
     channels,
     BIAS: tl.constexpr,
-    NORM: tl.constexpr,
     SKIP: tl.constexpr,
     RAW: tl.constexpr,  # store the sum
     ACT: tl.constexpr,  # store its activation too
     REPLICATE: tl.constexpr,  # a new row's past is its first input
     SPLIT_K: tl.constexpr,
-    KP: tl.constexpr,  # K rounded up to a power of two, NORM only
     BM: tl.constexpr,
     BN: tl.constexpr,
     BK: tl.constexpr,
@@ -80,16 +76,6 @@ def conv_kernel(
     start = split * span
     stop = tl.minimum(start + span, K)
     grid_wait(PDL)
-    if NORM:
-        k_all = tl.arange(0, KP)
-        whole = tl.load(
-            x_base[:, None] + k_all[None, :],
-            mask=(m < M)[:, None] & (k_all < K)[None, :],
-            other=0.0,
-        )
-        mean = tl.sum(whole, axis=1) / K
-        centred = tl.where((k_all < K)[None, :], whole - mean[:, None], 0.0)
-        scale = tl.rsqrt(tl.sum(centred * centred, axis=1) / K + 1e-5)
     if REPLICATE:
         fresh = tl.load(position_ptr + row, mask=m < M, other=1) == 0
     acc = tl.zeros([BM, BN], tl.float32)
@@ -101,10 +87,6 @@ def conv_kernel(
         else:
             at = kk[None, :]
         x = tl.load(x_base[:, None] + at, mask=(m < M)[:, None] & (kk < stop)[None, :], other=0.0)
-        if NORM:
-            gamma = tl.load(gamma_ptr + kk, mask=kk < stop, other=0.0)
-            beta = tl.load(beta_ptr + kk, mask=kk < stop, other=0.0)
-            x = (x - mean[:, None]) * scale[:, None] * gamma[None, :] + beta[None, :]
         w = tl.load(
             w_base[:, None] + kk[None, :], mask=(n < N)[:, None] & (kk < stop)[None, :], other=0.0
         )
@@ -132,6 +114,76 @@ def conv_kernel(
             tl.store(raw_ptr + row[:, None] * raw_row + to, acc, mask=ok)
         if ACT:
             tl.store(act_ptr + row[:, None] * act_row + to, activate(acc, ACT), mask=ok)
+
+
+@triton.jit
+def few_rows_kernel(
+    x_ptr,  # [rows, T, K]
+    w_ptr,  # [N, K]
+    gamma_ptr,  # [K], NORM only: LayerNorm over each x
+    beta_ptr,
+    skip_ptr,
+    out_ptr,
+    N,
+    K,
+    x_row,
+    skip_row,  # elements from row to row; N from output to output
+    out_row,
+    NORM: tl.constexpr,
+    SKIP: tl.constexpr,
+    ACT: tl.constexpr,
+    T: tl.constexpr,
+    KP: tl.constexpr,  # K rounded up to a power of two
+    BN: tl.constexpr,
+    PDL: tl.constexpr,
+):
+    """A linear for few rows: on the plain units, its weights loaded before the inputs are ready."""
+    n = tl.program_id(0) * BN + tl.arange(0, BN)
+    row = tl.program_id(1)
+    k = tl.arange(0, KP)
+    inside = k < K
+    w = tl.load(
+        w_ptr + n[:, None] * K + k[None, :], mask=(n < N)[:, None] & inside[None, :], other=0.0
+    )
+    if NORM:
+        gamma = tl.load(gamma_ptr + k, mask=inside, other=0.0)
+        beta = tl.load(beta_ptr + k, mask=inside, other=0.0)
+    grid_wait(PDL)
+    for t in tl.static_range(T):
+        x = tl.load(x_ptr + row * x_row + t * K + k, mask=inside, other=0.0)
+        if NORM:
+            mean = tl.sum(x, axis=0) / K
+            x = tl.where(inside, x - mean, 0.0)
+            scale = tl.rsqrt(tl.sum(x * x, axis=0) / K + 1e-5)
+            x = x * scale * gamma + beta
+        y = tl.sum(w * x[None, :], axis=1)
+        to = t * N + n
+        if SKIP:
+            y += tl.load(skip_ptr + row * skip_row + to, mask=n < N, other=0.0)
+        tl.store(out_ptr + row * out_row + to, activate(y, ACT), mask=n < N)
+
+
+@triton.jit
+def layer_norm_kernel(
+    x_ptr,  # [rows, D]
+    gamma_ptr,  # [D]
+    beta_ptr,
+    y_ptr,  # [rows, D]
+    D,
+    BLOCK: tl.constexpr,
+    PDL: tl.constexpr,
+):
+    row = tl.program_id(0)
+    d = tl.arange(0, BLOCK)
+    ok = d < D
+    gamma = tl.load(gamma_ptr + d, mask=ok, other=0.0)
+    beta = tl.load(beta_ptr + d, mask=ok, other=0.0)
+    grid_wait(PDL)
+    x = tl.load(x_ptr + row * D + d, mask=ok, other=0.0)
+    mean = tl.sum(x, axis=0) / D
+    x = tl.where(ok, x - mean, 0.0)
+    scale = tl.rsqrt(tl.sum(x * x, axis=0) / D + 1e-5)
+    tl.store(y_ptr + row * D + d, x * scale * gamma + beta, mask=ok)
 
 
 @triton.jit

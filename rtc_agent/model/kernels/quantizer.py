@@ -84,6 +84,60 @@ def nearest_kernel(
 
 
 @triton.jit
+def nearest_few_kernel(
+    residual_ptr,  # as in nearest_kernel
+    next_ptr,
+    book_ptr,
+    norm_ptr,
+    previous_ptr,
+    score_in_ptr,
+    index_in_ptr,
+    score_ptr,
+    index_ptr,
+    codes_ptr,
+    rows,
+    residual_row,
+    bins,
+    SETTLE: tl.constexpr,
+    CODES: tl.constexpr,
+    TILES: tl.constexpr,
+    D: tl.constexpr,
+    DP: tl.constexpr,
+    BN: tl.constexpr,
+    PDL: tl.constexpr,
+):
+    """As `nearest_kernel`, one row a block on the plain units, the slice loaded beforehand."""
+    tile = tl.program_id(0)
+    row = tl.program_id(1)
+    half = tl.program_id(2)
+    n = tile * BN + tl.arange(0, BN)
+    d = tl.arange(0, DP)
+    inside = d < D
+    book = tl.load(
+        book_ptr + (half * bins + n)[:, None] * D + d[None, :],
+        mask=(n < bins)[:, None] & inside[None, :],
+        other=0.0,
+    )
+    norm = tl.load(norm_ptr + half * bins + n, mask=n < bins, other=float("inf"))
+    grid_wait(PDL)
+    r = tl.load(residual_ptr + row * residual_row + half * D + d, mask=inside, other=0.0)
+    if SETTLE:
+        one = row + tl.arange(0, 1)
+        found = settle(score_in_ptr, index_in_ptr, one, one < rows, rows, TILES)
+        found = tl.sum(found, axis=0)
+        r -= tl.load(previous_ptr + found * D + d, mask=inside, other=0.0)
+        if tile == 0:
+            tl.store(next_ptr + row * D + d, r, mask=inside)
+            tl.store(codes_ptr + row * CODES, found.to(tl.int64))
+    score = tl.sum(book * r[None, :], axis=1) - norm
+    best = tl.max(score, axis=0)
+    index = tl.min(tl.where(score == best, n, _NONE), axis=0)
+    to = (half * TILES + tile) * rows + row
+    tl.store(score_ptr + to, best)
+    tl.store(index_ptr + to, index)
+
+
+@triton.jit
 def settle_kernel(
     latent_ptr,  # [rows, 2·D]: the projected latent, for whether it is finite
     score_first_ptr,

@@ -30,6 +30,7 @@ def step_attention_kernel(
     row = tl.program_id(0)
     h = tl.program_id(1) * HB + tl.arange(0, HB)
     d = tl.arange(0, D)
+    j = tl.arange(0, STEPS)
     at = h[:, None] * D + d[None, :]
     ok = (h < H)[:, None] & (d >= 0)[None, :]
     grid_wait(PDL)
@@ -37,20 +38,18 @@ def step_attention_kernel(
     q = tl.load(base + at, mask=ok, other=0.0).to(tl.float32) * softmax_scale
     k_new = tl.load(base + H * D + at, mask=ok, other=0.0)
     v_new = tl.load(base + 2 * H * D + at, mask=ok, other=0.0)
+    past = (row * STEPS + j)[:, None, None] * H * D + at[None, :, :]
+    seen = ((j >= first) & (j < step))[:, None, None] & ok[None, :, :]
+    k = tl.load(k_ptr + past, mask=seen, other=0.0).to(tl.float32)
+    v = tl.load(v_ptr + past, mask=seen, other=0.0).to(tl.float32)
     tl.store(k_ptr + (row * STEPS + step) * H * D + at, k_new, mask=ok)
     tl.store(v_ptr + (row * STEPS + step) * H * D + at, v_new, mask=ok)
-    m = tl.sum(q * k_new.to(tl.float32), axis=1)
-    total = tl.full([HB], 1.0, tl.float32)
-    acc = v_new.to(tl.float32)
-    for j in range(first, step):
-        k = tl.load(k_ptr + (row * STEPS + j) * H * D + at, mask=ok, other=0.0).to(tl.float32)
-        v = tl.load(v_ptr + (row * STEPS + j) * H * D + at, mask=ok, other=0.0).to(tl.float32)
-        s = tl.sum(q * k, axis=1)
-        m_next = tl.maximum(m, s)
-        fade = tl.exp(m - m_next)
-        p = tl.exp(s - m_next)
-        total = total * fade + p
-        acc = acc * fade[:, None] + p[:, None] * v
-        m = m_next
-    out = acc / total[:, None]
+    own = tl.sum(q * k_new.to(tl.float32), axis=1)
+    s = tl.sum(k * q[None, :, :], axis=2)
+    s = tl.where(((j >= first) & (j < step))[:, None], s, -float("inf"))
+    top = tl.maximum(tl.max(s, axis=0), own)
+    own = tl.exp(own - top)
+    p = tl.exp(s - top[None, :])
+    out = own[:, None] * v_new.to(tl.float32) + tl.sum(p[:, :, None] * v, axis=0)
+    out = out / (own + tl.sum(p, axis=0))[:, None]
     tl.store(out_ptr + row * H * D + at, out.to(out_ptr.dtype.element_ty), mask=ok)

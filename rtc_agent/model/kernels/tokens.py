@@ -73,10 +73,9 @@ def kth_largest(key, wanted, BITS: tl.constexpr):
     """The largest key that at least `wanted` keys reach, found two bits at a time."""
     threshold = tl.zeros([], tl.uint32)
     for i in tl.static_range(BITS // 2):
-        shift: tl.constexpr = BITS - 2 - 2 * i
-        one = threshold | (1 << shift)
-        two = threshold | (2 << shift)
-        three = threshold | (3 << shift)
+        one = threshold | (1 << (BITS - 2 - 2 * i))
+        two = threshold | (2 << (BITS - 2 - 2 * i))
+        three = threshold | (3 << (BITS - 2 - 2 * i))
         # Three counts of at most 2^20 in one sum.
         packed = (
             (key >= one).to(tl.int64)
@@ -97,6 +96,30 @@ def kth_largest(key, wanted, BITS: tl.constexpr):
 
 
 @triton.jit
+def threshold_kernel(
+    logits_ptr,  # [rows, N]
+    top_k_ptr,  # [rows, 2] int64: text, audio
+    threshold_ptr,  # [rows] int64: the key that candidates reach
+    finite_ptr,  # [rows] int32: 1 where every logit is a number
+    N,
+    KIND: tl.constexpr,
+    NP: tl.constexpr,  # N rounded up to a power of two
+    BITS: tl.constexpr,
+    PDL: tl.constexpr,
+):
+    """What `sample_kernel` needs to know of a whole row before it can take it in pieces."""
+    row = tl.program_id(0)
+    n = tl.arange(0, NP)
+    wanted = tl.load(top_k_ptr + row * 2 + KIND)
+    grid_wait(PDL)
+    logits = tl.load(logits_ptr + row * N + n, mask=n < N, other=-float("inf")).to(tl.float32)
+    finite = tl.min(tl.where(n < N, tl.abs(logits) < float("inf"), True).to(tl.int32), axis=0)
+    tl.store(finite_ptr + row, finite)
+    threshold = kth_largest(ordered(logits, BITS), wanted, BITS)
+    tl.store(threshold_ptr + row, threshold.to(tl.int64))
+
+
+@triton.jit
 def sample_kernel(
     logits_ptr,  # [rows, N]
     seed_ptr,  # [rows, 2] int64: low and high 32 bits
@@ -111,6 +134,11 @@ def sample_kernel(
     h_ptr,  # [rows, D]: their sum
     alpha_ptr,  # [D]
     x_ptr,  # [rows, D]: its RMSNorm
+    threshold_ptr,  # [rows] int64, CHUNKS > 1 only, as are the next three
+    score_ptr,  # [rows, CHUNKS] float32
+    index_ptr,  # [rows, CHUNKS] int32
+    arrived_ptr,  # [rows] int32, zero between launches
+    N,
     token_row,
     input_row,
     D,
@@ -119,9 +147,9 @@ def sample_kernel(
     KIND: tl.constexpr,  # 0 text, 1 audio
     NEXT: tl.constexpr,  # there is a next step
     NORM: tl.constexpr,  # whose input is wanted normalised too
-    START: tl.constexpr,  # the tick's first draw: sets `finite`
-    N: tl.constexpr,
-    NP: tl.constexpr,  # N rounded up to a power of two
+    CHUNKS: tl.constexpr,  # blocks a row; more than one need `threshold_kernel` before
+    CHUNKS_P2: tl.constexpr,
+    NP: tl.constexpr,  # logits a block, a power of two
     BITS: tl.constexpr,
     BLOCK: tl.constexpr,  # D rounded up to a power of two
     PDL: tl.constexpr,
@@ -132,21 +160,32 @@ def sample_kernel(
     candidate of the largest logit / temperature + Gumbel noise, the noise being a function of
     (seed, position, stream, token).
     """
-    row = tl.program_id(0)
-    n = tl.arange(0, NP)
+    chunk = tl.program_id(0)
+    row = tl.program_id(1)
+    n = chunk * NP + tl.arange(0, NP)
+    # A session's settings do not change within a tick; reading them early hides their latency.
+    greedy = tl.load(greedy_ptr + row * 2 + KIND)
+    wanted = tl.load(top_k_ptr + row * 2 + KIND)
+    temperature = tl.load(temperature_ptr + row * 2 + KIND)
+    low = tl.load(seed_ptr + row * 2).to(tl.uint64)
+    high = tl.load(seed_ptr + row * 2 + 1).to(tl.uint64)
+    position = tl.load(position_ptr + row)
     grid_wait(PDL)
     logits = tl.load(logits_ptr + row * N + n, mask=n < N, other=-float("inf")).to(tl.float32)
-    finite = tl.min(tl.where(n < N, tl.abs(logits) < float("inf"), True).to(tl.int32), axis=0)
-    if not START:
-        finite = finite & tl.load(finite_ptr + row)
-    tl.store(finite_ptr + row, finite)
+    if NEXT:
+        d = tl.arange(0, BLOCK)
+        ok = d < D
+        given = tl.load(input_ptr + row * input_row + d, mask=ok, other=0.0).to(tl.float32)
+    if CHUNKS == 1:
+        numbers = tl.where(n < N, tl.abs(logits) < float("inf"), True).to(tl.int32)
+        tl.store(finite_ptr + row, tl.min(numbers, axis=0) & tl.load(finite_ptr + row))
     score = logits
-    if not tl.load(greedy_ptr + row * 2 + KIND):
+    if not greedy:
         key = ordered(logits, BITS)
-        threshold = kth_largest(key, tl.load(top_k_ptr + row * 2 + KIND), BITS)
-        low = tl.load(seed_ptr + row * 2).to(tl.uint64)
-        high = tl.load(seed_ptr + row * 2 + 1).to(tl.uint64)
-        position = tl.load(position_ptr + row)
+        if CHUNKS == 1:
+            threshold = kth_largest(key, wanted, BITS)
+        else:
+            threshold = tl.load(threshold_ptr + row).to(tl.uint32)
         zero = tl.zeros([NP], tl.uint32)
         word, _, _, _ = tl.philox(
             low | (high << 32),
@@ -157,25 +196,37 @@ def sample_kernel(
         )
         uniform = ((word >> 9).to(tl.float32) + 0.5) * 1.1920928955078125e-07
         noise = -tl.log(-tl.log(uniform))
-        score = logits / tl.load(temperature_ptr + row * 2 + KIND) + noise
+        score = logits / temperature + noise
         score = tl.where(key >= threshold, score, -float("inf"))
     best = tl.max(score, axis=0)
     token = tl.min(tl.where((score == best) & (n < N), n, _NONE), axis=0)
-    token = tl.where(token == _NONE, 0, token)
-    tl.store(token_ptr + row * token_row, token.to(tl.int64))
-    if NEXT:
-        d = tl.arange(0, BLOCK)
-        ok = d < D
-        dtype = h_ptr.dtype.element_ty
-        h = tl.load(input_ptr + row * input_row + d, mask=ok, other=0.0).to(tl.float32)
-        h += tl.load(table_ptr + token.to(tl.int64) * D + d, mask=ok, other=0.0).to(tl.float32)
-        h = h.to(dtype)
-        tl.store(h_ptr + row * D + d, h, mask=ok)
-        if NORM:
-            wide = h.to(tl.float32)
-            scale = tl.rsqrt(tl.sum(wide * wide, axis=0) / D + eps)
-            alpha = tl.load(alpha_ptr + d, mask=ok, other=0.0).to(tl.float32)
-            tl.store(x_ptr + row * D + d, (wide * (alpha * scale)).to(dtype), mask=ok)
+    last = True
+    if CHUNKS > 1:
+        tl.store(score_ptr + row * CHUNKS + chunk, best)
+        tl.store(index_ptr + row * CHUNKS + chunk, token)
+        tl.debug_barrier()
+        last = tl.atomic_add(arrived_ptr + row, 1, sem="acq_rel") == CHUNKS - 1
+        if last:
+            tl.store(arrived_ptr + row, 0)
+            c = tl.arange(0, CHUNKS_P2)
+            there = c < CHUNKS
+            bests = tl.load(score_ptr + row * CHUNKS + c, mask=there, other=-float("inf"))
+            tokens = tl.load(index_ptr + row * CHUNKS + c, mask=there, other=_NONE)
+            token = tl.min(tl.where(bests == tl.max(bests, axis=0), tokens, _NONE), axis=0)
+    if last:
+        token = tl.where(token == _NONE, 0, token)
+        tl.store(token_ptr + row * token_row, token.to(tl.int64))
+        if NEXT:
+            dtype = h_ptr.dtype.element_ty
+            at = token.to(tl.int64) * D + d
+            h = given + tl.load(table_ptr + at, mask=ok, other=0.0).to(tl.float32)
+            h = h.to(dtype)
+            tl.store(h_ptr + row * D + d, h, mask=ok)
+            if NORM:
+                wide = h.to(tl.float32)
+                scale = tl.rsqrt(tl.sum(wide * wide, axis=0) / D + eps)
+                alpha = tl.load(alpha_ptr + d, mask=ok, other=0.0).to(tl.float32)
+                tl.store(x_ptr + row * D + d, (wide * (alpha * scale)).to(dtype), mask=ok)
 
 
 @triton.jit
