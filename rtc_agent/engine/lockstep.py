@@ -99,8 +99,9 @@ class LockstepStepper:
 
     Args:
         slots: sessions held at once.
-        bank_rows: rows a bank, a divisor of `slots`; None lets the device decide: all of them
-            where weights are read once for a whole batch (a GPU), one on a CPU.
+        bank_rows: rows a bank, a divisor of `slots`; None lets the device decide: all of them on a
+            GPU, where weights are read once for the whole batch; two on a CPU, where a second row
+            costs a quarter of a first but an idle one costs as much as a live one.
         prefill_chunk: positions of a prompt that one piece of opening work runs.
         prefix_bytes: how much of kept prompts to hold.
         random_seed: chooses a seed for a session that names none.
@@ -120,7 +121,7 @@ class LockstepStepper:
         self._device = parts.lm.device
         on_cpu = self._device.type == "cpu"
         use_exact_float32()
-        rows = bank_rows or (1 if on_cpu else slots)
+        rows = bank_rows or (2 - slots % 2 if on_cpu else slots)
         if slots < 1 or slots % rows:
             raise ValueError(f"{slots} slots cannot be cut into banks of {rows}")
         self._bank_rows = rows

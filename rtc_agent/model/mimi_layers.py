@@ -14,6 +14,9 @@ from rtc_agent.model.spec import MimiSpec
 from rtc_agent.model.streaming import Rows
 
 _NORM_EPS = 1e-5
+_FEW_POSITIONS = 16
+"""Up to so many positions a frame a convolution is one matrix product: convolution routines are
+made for long inputs, and near the latents are several times slower."""
 
 
 class StreamingConv:
@@ -36,6 +39,7 @@ class StreamingConv:
         self._stride = stride
         self._state = state
         channels, kernel = self._weight.shape[1:]
+        self._kernel = kernel
         self._kept = kernel - stride
         self._replicate = replicate
         self._past = state.piece(channels, self._kept) if self._kept else None
@@ -49,7 +53,12 @@ class StreamingConv:
             else:
                 x = torch.cat((past, x), dim=2)
             self._state.offer(past, x[:, :, -self._kept :])
-        return F.conv1d(x, self._weight, self._bias, stride=self._stride)
+        if x.shape[2] - self._kept > _FEW_POSITIONS * self._stride:
+            return F.conv1d(x, self._weight, self._bias, stride=self._stride)
+        taps = x.unfold(2, self._kernel, self._stride).transpose(1, 2)
+        rows, positions = taps.shape[:2]
+        y = F.linear(taps.reshape(rows * positions, -1), self._weight.flatten(1), self._bias)
+        return y.view(rows, positions, -1).transpose(1, 2)
 
 
 class StreamingTransposedConv:
@@ -57,6 +66,7 @@ class StreamingTransposedConv:
 
     def __init__(self, weights: ConvWeights, state: Rows, *, stride: int) -> None:
         self._weight = weights.weight
+        self._by_output = weights.weight.flatten(1).t().contiguous()
         self._bias = weights.bias[:, None]
         self._stride = stride
         self._state = state
@@ -66,12 +76,23 @@ class StreamingTransposedConv:
 
     def __call__(self, x: Tensor) -> Tensor:
         # The bias goes on once a sample is complete, or the overlap would count it twice.
-        y = F.conv_transpose1d(x, self._weight, stride=self._stride)
+        y = self._spread(x)
         head = y[:, :, : self._overlap] + self._tail
         y = torch.cat((head, y[:, :, self._overlap :]), dim=2)
         ready = x.shape[2] * self._stride
         self._state.offer(self._tail, y[:, :, ready:])
         return y[:, :, :ready] + self._bias
+
+    def _spread(self, x: Tensor) -> Tensor:
+        """[rows, in, n] to [rows, out, (n − 1) · stride + kernel], without the bias."""
+        rows, channels, n = x.shape
+        if n > _FEW_POSITIONS or self._overlap != self._stride:
+            return F.conv_transpose1d(x, self._weight, stride=self._stride)
+        y = F.linear(x.transpose(1, 2).reshape(rows * n, channels), self._by_output)
+        # The kernel is two strides long: one half stays in its own stride, the other in the next.
+        own, next_ = y.view(rows, n, -1, 2, self._stride).permute(3, 0, 2, 1, 4)
+        own, next_ = own.flatten(2), next_.flatten(2)
+        return F.pad(own, (0, self._stride)) + F.pad(next_, (self._stride, 0))
 
 
 class StreamingUpsample:

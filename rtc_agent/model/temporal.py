@@ -108,7 +108,7 @@ class TemporalTransformer:
         """
         spec = self.spec
         rows = x.shape[0]
-        cos, sin = (a[:, None] for a in self._rope.angles(state.position))
+        cos, sin = (a[:, None, None] for a in self._rope.angles(state.position))
         write = (state.position % spec.window).view(rows, 1, 1, 1)
         write = write.expand(rows, spec.num_heads, 1, spec.head_dim)
         seen = (self._ring <= state.position[:, None])[:, None, None]
@@ -116,10 +116,11 @@ class TemporalTransformer:
             self.weights.layers, state.keys.unbind(), state.values.unbind(), strict=True
         ):
             qkv = F.linear(rms_norm(x, layer.norm1), layer.in_proj)
-            q, k, v = qkv.view(rows, 3, spec.num_heads, spec.head_dim).unbind(1)
-            keys.scatter_(2, write, rotate(k, cos, sin)[:, :, None])
-            values.scatter_(2, write, v[:, :, None])
-            heads = attend(rotate(q, cos, sin)[:, :, None], keys, values, seen)
+            qkv = qkv.view(rows, 3, spec.num_heads, 1, spec.head_dim)
+            q, k = rotate(qkv[:, :2, :, 0], cos, sin).unsqueeze(3).unbind(1)
+            keys.scatter_(2, write, k)
+            values.scatter_(2, write, qkv[:, 2])
+            heads = attend(q, keys, values, seen)
             x = x + F.linear(heads[:, 0], layer.out_proj)
             x = x + gated_ffn(rms_norm(x, layer.norm2), layer.linear_in, layer.linear_out)
         return rms_norm(x, self.weights.out_norm)
