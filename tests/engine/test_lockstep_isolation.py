@@ -140,7 +140,9 @@ def test_neighbours_do_matter_to_the_test() -> None:
     assert run_alone(engine, 0, PROMPTED, frames).text != first.text
 
 
-@pytest.mark.parametrize("frames", [250, pytest.param(4000, marks=pytest.mark.soak)])
+@pytest.mark.parametrize(
+    "frames", [250, pytest.param(4000, marks=[pytest.mark.soak, pytest.mark.timeout(1800)])]
+)
 def test_a_recycled_slot_is_as_new_far_past_the_ring(frames: int) -> None:
     caller = noise(3, frames)
     engine = stepper(2, bank_rows=2)
