@@ -82,6 +82,10 @@ class AudioReceiver:
         self._last_read_s: float | None = None
         self._last_head = 0
         self._missed_tick_s = 0.0
+        self.rate = 0.0
+        """By how much faster than it came the last frame was read."""
+        self.waits = 0
+        """Times that speech was filled in because its packets were late."""
         self._held = 0
         self._hold_s = float("inf")
         self._hold_added_s = 0.0
@@ -132,7 +136,7 @@ class AudioReceiver:
                 self._packet_samples / SAMPLE_RATE,
                 recoverable=isinstance(self._decoder, OpusDecoder),
             )
-        rate = self._delay.rate(error)
+        rate = self.rate = self._delay.rate(error)
         if not self._delay.urgent(error):
             pcm = self._take(samples, rate)
         elif error > 0:
@@ -233,6 +237,7 @@ class AudioReceiver:
         assert isinstance(stretch, Nothing)
         if self._active and self._held < MAX_HOLD:
             if not self._held:
+                self.waits += 1
                 self._hold_s, self._hold_added_s = self._now_s, self._delay.added_s
             self._held += wanted
             self._delay.added(wanted / SAMPLE_RATE)

@@ -9,7 +9,7 @@ Its delay is 2.5 ms at 8 kHz.
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 from math import gcd
 
 import numpy as np
@@ -46,6 +46,12 @@ def _phases(up: int, down: int, narrow_rate: int, from_rate: int) -> npt.NDArray
     return bank.astype(np.float32)
 
 
+@lru_cache(maxsize=64)
+def _window_index(blocks: int, taps: int, step: int) -> npt.NDArray[np.intp]:
+    """[blocks, taps] where each block's window lies (a strided view costs more to make)."""
+    return np.arange(blocks)[:, None] * step + np.arange(taps)[None, :]
+
+
 class Resampler:
     """One direction of one stream. Exactly `to_rate / from_rate` samples out per sample in."""
 
@@ -67,7 +73,6 @@ class Resampler:
         if not blocks:
             return np.empty(0, np.float32)
         line = np.concatenate([self._history, pcm])
-        windows = np.lib.stride_tricks.sliding_window_view(line, len(self._bank))
-        out = windows[:: self._down][:blocks] @ self._bank
+        out = line[_window_index(blocks, len(self._bank), self._down)] @ self._bank
         self._history = line[len(line) - len(self._history) :]
         return np.ascontiguousarray(out.reshape(-1))
