@@ -59,6 +59,8 @@ def probe(
 
     try:
         with json_refusal(as_json):
+            if plot is not None:
+                drawing.require()
             order = ProbeOrder(
                 url=url,
                 seconds=seconds,

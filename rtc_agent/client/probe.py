@@ -16,6 +16,7 @@ from rtc_agent.client.impair import Impairment
 from rtc_agent.client.measurement import Measurement, measure, payloads
 from rtc_agent.client.offer import Signaling, SmallWebRtcSignaling
 from rtc_agent.client.quality import listening_score
+from rtc_agent.client.quality import require as quality_needs
 from rtc_agent.client.sources import EncodedSource, PayloadSource, SilentPayload
 from rtc_agent.engine.stepper import SAMPLE_RATE, Pcm
 from rtc_agent.errors import InvalidRequest
@@ -131,9 +132,9 @@ async def probe(order: ProbeOrder) -> ProbeReport:
 
     Raises:
         BadAudioFile: the speech cannot be read.
+        MissingDependency: speech is to be scored and ViSQOL is not installed.
         ServerUnreachable, CallRefused, CallFailed: see `CallClient`.
     """
-    speech = read_wav(order.speech, _LONGEST_SPEECH_S) if order.speech else None
     impairment = order.impairment
     codec = "PCMU" if order.phone else "opus"
     # A pilot would never let a sender pause.
@@ -141,8 +142,12 @@ async def probe(order: ProbeOrder) -> ProbeReport:
     encoder = encoder_for(codec)
     # Encoded beforehand, so that packets leave on time.
     chirps = payloads(signal, order.seconds, encoder, dtx=impairment.dtx)
+    speech = None
+    if order.speech is not None:
+        quality_needs()
+        speech = _Speech.encoded(read_wav(order.speech, _LONGEST_SPEECH_S), codec, impairment.dtx)
     quiet = SilentPayload(encoder_for(codec).encode(silence(PACKET_SAMPLES)))
-    quality = None
+    spoken_s: float | None = None
     async with CallClient(
         order.signaling(order.url), codec=codec, ice=order.ice, quiet=quiet, impairment=impairment
     ) as client:
@@ -157,7 +162,7 @@ async def probe(order: ProbeOrder) -> ProbeReport:
             lasted = await client.wait_said()
             lasted = lasted and await client.wait_until(client.clock.now() + LISTEN_ON_S)
             if lasted and speech is not None:
-                quality = await _quality(client, speech, dtx=impairment.dtx)
+                spoken_s = await speech.say(client)
         finally:
             pinging.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -171,6 +176,9 @@ async def probe(order: ProbeOrder) -> ProbeReport:
         trailing_s=LISTEN_ON_S,
         drift_ppm=impairment.drift_ppm,
     )
+    quality = None
+    if speech is not None and spoken_s is not None:
+        quality = await asyncio.to_thread(speech.score, client, spoken_s)
     lost_s = client.uplink.first_lost_s if client.uplink else None
     return ProbeReport(
         order=order,
@@ -186,16 +194,29 @@ async def probe(order: ProbeOrder) -> ProbeReport:
     )
 
 
-async def _quality(client: CallClient, speech: Pcm, *, dtx: bool) -> float | None:
-    source = EncodedSource([speech], encoder_for(client.codec), dtx=dtx)
-    spoken = list(iter(source.next, None))
-    origin_s = client.play(PayloadSource(spoken))
-    if not await client.wait_said():
-        return None
-    await client.wait_until(client.clock.now() + LISTEN_ON_S)
-    samples = len(speech) + samples_in(LISTEN_ON_S)
-    heard = client.recording(origin_s, samples).read()
-    return await asyncio.to_thread(listening_score, speech, heard)
+@dataclass(frozen=True, slots=True)
+class _Speech:
+    """Something to say, as sound and as packets."""
+
+    pcm: Pcm
+    packets: list[bytes]
+
+    @classmethod
+    def encoded(cls, pcm: Pcm, codec: str, dtx: bool) -> _Speech:
+        source = EncodedSource([pcm], encoder_for(codec), dtx=dtx)
+        return cls(pcm, list(iter(source.next, None)))
+
+    async def say(self, client: CallClient) -> float | None:
+        """Say it and listen on; when it began, or None if the call ended meanwhile."""
+        origin_s = client.play(PayloadSource(self.packets))
+        lasted = await client.wait_said()
+        lasted = lasted and await client.wait_until(client.clock.now() + LISTEN_ON_S)
+        return origin_s if lasted else None
+
+    def score(self, client: CallClient, origin_s: float) -> float:
+        """How well it came back, by ViSQOL. Takes seconds."""
+        samples = len(self.pcm) + samples_in(LISTEN_ON_S)
+        return listening_score(self.pcm, client.recording(origin_s, samples).read())
 
 
 class _Pings:

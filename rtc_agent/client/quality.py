@@ -21,6 +21,16 @@ from rtc_agent.media.resampler import Resampler
 _VISQOL_RATE = 16_000
 
 
+def require() -> Any:
+    """The ViSQOL package. Raises MissingDependency."""
+    try:
+        return importlib.import_module("visqol")
+    except ImportError:
+        raise MissingDependency(
+            "The quality score needs ViSQOL: pip install 'rtc-agent[tools]'."
+        ) from None
+
+
 def listening_score(said: Pcm, heard: Pcm) -> float:
     """The opinion score of `heard` as a rendering of `said`, both 24 kHz mono of some seconds.
 
@@ -29,12 +39,7 @@ def listening_score(said: Pcm, heard: Pcm) -> float:
     Raises:
         MissingDependency: the package is not installed.
     """
-    try:
-        visqol: Any = importlib.import_module("visqol")
-    except ImportError:
-        raise MissingDependency(
-            "The quality score needs ViSQOL: pip install 'rtc-agent[tools]'."
-        ) from None
+    visqol = require()
     logging.getLogger("visqol").setLevel(logging.ERROR)
     api = visqol.VisqolApi()
     # The polynomial mapping: the lattice one needs a TensorFlow runtime.

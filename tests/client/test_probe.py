@@ -94,12 +94,13 @@ async def test_a_deaf_server_is_a_failed_check() -> None:
     assert report.as_dict()["e_model"] is None
 
 
-async def test_refusals(tmp_path: Path) -> None:
+async def test_refusals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from aiohttp import web
 
     async with serving(Reflector(refuse=lambda: web.Response(status=503, text="full"))) as url:
         with pytest.raises(CallRefused, match="full"):
             await probe(order(url))
+        monkeypatch.setattr("rtc_agent.client.probe.quality_needs", lambda: None)
         with pytest.raises(BadAudioFile):
             await probe(order(url, speech=tmp_path / "none.wav"))
     with pytest.raises(InvalidRequest):
