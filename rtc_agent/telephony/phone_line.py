@@ -186,8 +186,8 @@ class PhoneLine:
             try:
                 await self._connect()
                 backoff.reset()
-                await self._serve()
                 self._detail = "the connection to the gateway is lost"
+                await self._serve()
             except (GatewayUnreachable, GatewayRefused) as error:
                 self._detail = error.message
             except Exception:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Callable
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from rtc_agent.clock import MonotonicClock
 from rtc_agent.engine.echo import EchoStepper
 from rtc_agent.engine.local import LocalEngine
 from rtc_agent.engine.runner import ThreadRunner
+from rtc_agent.engine.stepper import SessionSpec
 from rtc_agent.media import aiortc_shim
 from rtc_agent.media.ice import IceSettings
 from rtc_agent.telephony.config import TelephonySettings
@@ -69,21 +71,53 @@ class Bench:
     async def ready(self, timeout_s: float = 20.0) -> None:
         await until(lambda: self.line.status().ready, timeout_s)
         await self.registrar.registered(timeout_s)
+        await until(lambda: len(self.line._handles) > self.line.status().lines, timeout_s)
 
     def free_slots(self) -> int:
         return self.engine.status().slots_free
 
+    async def free_again(self) -> None:
+        """Nothing is held two seconds after a call."""
+        status = self.engine.status
+        await until(lambda: status().slots_free == status().slots, 2.0)
+        await until(lambda: not self.calls and len(self.registry) == 0, 2.0)
+
+
+class SlowEcho(EchoStepper):
+    """An echo agent that takes its time to prepare a call."""
+
+    def __init__(self, slots: int, prepare_s: float) -> None:
+        super().__init__(slots)
+        self._prepare_s = prepare_s
+
+    def open(self, slot: int, spec: SessionSpec) -> Iterator[None]:
+        for _ in range(round(self._prepare_s / 0.02)):
+            time.sleep(0.02)
+            yield
+        yield from super().open(slot, spec)
+
 
 @contextlib.asynccontextmanager
 async def phone_bench(
-    folder: Path, *, sessions: int = 4, reclaim_s: int = 30, **settings: Any
+    folder: Path,
+    *,
+    sessions: int = 4,
+    prepare_s: float = 0.0,
+    registrar_password: str | None = None,
+    wait_ready: bool = True,
+    **settings: Any,
 ) -> AsyncIterator[Bench]:
+    """A line on a real gateway, ready for calls.
+
+    Args:
+        prepare_s: how long the agent prepares a call.
+    """
     aiortc_shim.prepare()
     clock = MonotonicClock()
-    registrar, janus = Registrar(), RealJanus(folder, reclaim_s=reclaim_s)
+    registrar, janus = Registrar(registrar_password), RealJanus(folder)
     await registrar.start()
     await janus.start()
-    engine = LocalEngine(EchoStepper(sessions), clock, ThreadRunner())
+    engine = LocalEngine(SlowEcho(sessions, prepare_s), clock, ThreadRunner())
     engine.start()
     registry = CallRegistry(engine, CallLimits(), clock)
     registry.start()
@@ -102,8 +136,11 @@ async def phone_bench(
     peers = GatewayPeers(IceSettings(hosts=(host,)), telephony.codecs, clock)
     line = PhoneLine(telephony, LocalAgents(registry, peers, clock), clock)
     line.start()
+    bench = Bench(line, registry, engine, janus, registrar, folder)
     try:
-        yield Bench(line, registry, engine, janus, registrar, folder)
+        if wait_ready:
+            await bench.ready()
+        yield bench
     finally:
         await line.aclose()
         await registry.aclose(5)

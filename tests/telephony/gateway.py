@@ -53,11 +53,11 @@ def _libraries(names: str) -> str:
 class RealJanus:
     """One gateway process; `kill` and `start` again as often as a test likes."""
 
-    def __init__(self, folder: Path, *, reclaim_s: int = 30) -> None:
+    def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.port = free_port()
         self._process: asyncio.subprocess.Process | None = None
-        self._write_config(reclaim_s)
+        self._write_config()
 
     @property
     def url(self) -> str:
@@ -98,7 +98,7 @@ class RealJanus:
             self._process.kill()
             await self._process.wait()
 
-    def _write_config(self, reclaim_s: int) -> None:
+    def _write_config(self) -> None:
         rtp = 20_000 + (os.getpid() * 97 + self.port) % 20_000
         files = {
             "janus.jcfg": f"""
@@ -111,7 +111,7 @@ general: {{
     debug_level = 4
     debug_colors = false
     admin_secret = "unused"
-    reclaim_session_timeout = {reclaim_s}
+    reclaim_session_timeout = 30
 }}
 media: {{
     rtp_port_range = "{rtp}-{rtp + 2000}"

@@ -18,18 +18,20 @@ _NAMES = {"PCMU": "PCMU", "PCMA": "PCMA", "G722": "G722", "opus": "opus/48000/2"
 Samples = npt.NDArray[np.float64]
 
 
-def write_wav(path: Path, samples: Samples, rate: int) -> None:
+def write_wav(path: Path, samples: Samples, rate: int, channels: int = 1) -> None:
+    samples = np.repeat(samples, channels)
     with wave.open(str(path), "wb") as file:
-        file.setnchannels(1)
+        file.setnchannels(channels)
         file.setsampwidth(2)
         file.setframerate(rate)
         file.writeframes((samples * 32_767).astype("<i2").tobytes())
 
 
 def read_wav(path: Path) -> tuple[Samples, int]:
+    """The first channel, and the rate."""
     with wave.open(str(path)) as file:
-        raw = file.readframes(file.getnframes())
-        return np.frombuffer(raw, "<i2").astype(np.float64) / 32_768, file.getframerate()
+        raw = np.frombuffer(file.readframes(file.getnframes()), "<i2").astype(np.float64)
+        return raw[:: file.getnchannels()] / 32_768, file.getframerate()
 
 
 class Baresip:

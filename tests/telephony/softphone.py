@@ -78,7 +78,8 @@ class Softphone:
         self.sdp_address = "127.0.0.1"
         self.session_expires: str | None = None
         self.call_id = secrets.token_hex(8)
-        self.auto_answer_bye = True
+        self.answer_invites = 200
+        """Final status for calls that come here."""
         self._news = asyncio.Event()
         self._sip = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._rtp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -273,14 +274,14 @@ class Softphone:
                 self._answer(message)
 
     def _answer(self, request: SipMessage) -> None:
-        if request.method == "BYE" and not self.auto_answer_bye:
-            return
         status = "202 Accepted" if request.method == "REFER" else "200 OK"
+        if request.method == "INVITE" and self.answer_invites != 200:
+            status = f"{self.answer_invites} No"
         copied = [
             (n, v) for n, v in request.headers if n in ("Via", "From", "To", "Call-ID", "CSeq")
         ]
         body = ""
-        if request.method == "INVITE":
+        if request.method == "INVITE" and self.answer_invites == 200:
             body = self._description()
         extra = [("Contact", f"<{self.uri}>")]
         if body:
@@ -288,7 +289,11 @@ class Softphone:
         if request.header("Session-Expires") and request.method in ("INVITE", "UPDATE"):
             extra.append(("Session-Expires", request.header("Session-Expires")))
             extra.append(("Require", "timer"))
-        self.send(SipMessage(f"SIP/2.0 {status}", [*copied, *extra], body))
+        tagged = [(n, v if n != "To" or "tag=" in v else f"{v};tag={self._tag}") for n, v in copied]
+        answer = SipMessage(f"SIP/2.0 {status}", [*tagged, *extra], body)
+        via = re.search(r"([\d.]+):(\d+)", request.header("Via"))
+        if via is not None:
+            self._sip.sendto(str(answer).encode(), (via[1], int(via[2])))
 
     # -- audio ----------------------------------------------------------------------------------
 
