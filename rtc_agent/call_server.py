@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from aiohttp import web
 
 from rtc_agent.call.limits import CallLimits
@@ -12,9 +14,11 @@ from rtc_agent.config import Settings
 from rtc_agent.engine.client import EngineClient
 from rtc_agent.media import aiortc_shim
 from rtc_agent.media.ice import IceServer, IceSettings
+from rtc_agent.media.moshi_transport import MoshiTransport
 from rtc_agent.media.peer import WebRtcPeer
+from rtc_agent.protocol.sdp import Flow
 from signaling.app import create_app
-from signaling.parts import ServerParts
+from signaling.parts import Access, ServerParts, SocketTransport
 
 HTTP_CLOSE_S = 1.0
 """How long open HTTP requests may take to finish when the server stops."""
@@ -35,10 +39,29 @@ class CallServer:
         self.registry = CallRegistry(engine, limits(settings), clock, name=worker)
         ice = ice_settings(settings)
 
-        async def answer(sdp: str, events: TransportEvents) -> tuple[Transport, str]:
-            return await WebRtcPeer.answer(sdp, events=events, ice=ice, clock=clock)
+        async def answer(
+            sdp: str, events: TransportEvents, flow: Flow = Flow.CALL
+        ) -> tuple[Transport, str]:
+            return await WebRtcPeer.answer(sdp, events=events, ice=ice, clock=clock, flow=flow)
 
-        self.parts = ServerParts(self.registry, answer, settings.ice_servers)
+        def socket_transport(
+            events: TransportEvents, post: Callable[[bytes], bool], close: Callable[[], None]
+        ) -> SocketTransport:
+            return MoshiTransport(events, clock, post, close)
+
+        access = Access(
+            allowed_origins=tuple(settings.allowed_origins),
+            whip_strict=settings.whip_strict,
+            listen_token=settings.listen_token.get_secret_value(),
+        )
+        self.parts = ServerParts(
+            self.registry,
+            answer,
+            settings.ice_servers,
+            socket_transport=socket_transport,
+            access=access,
+            clock=clock,
+        )
         self.runner = web.AppRunner(
             create_app(self.parts), access_log=None, shutdown_timeout=HTTP_CLOSE_S
         )
@@ -60,6 +83,7 @@ def limits(settings: Settings) -> CallLimits:
         idle_s=settings.idle_limit_s,
         call_s=settings.call_limit_s,
         warning_s=settings.limit_warning_s,
+        reconnect_s=settings.reconnect_grace_s,
     )
 
 

@@ -6,7 +6,7 @@ import tomllib
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -58,11 +58,26 @@ class Settings(BaseSettings):
     ice_servers: list[IceServer] = Field(
         [], description="STUN and TURN servers for the server and the page; none is ever assumed"
     )
+    allowed_origins: list[str] = Field(
+        [],
+        description="origins whose pages may use this server beside its own; * lets in every one",
+    )
+    whip_strict: bool = Field(
+        False, description="WHIP as its RFC has it: callers are heard only, and hear nothing"
+    )
+    listen_token: SecretStr = Field(
+        SecretStr(""), description="key for listening in on calls by WHEP; empty: nobody may"
+    )
     connect_timeout_s: float = Field(
         15, gt=0, description="seconds an offer may take to become a connection"
     )
     vanished_after_s: float = Field(
         8, gt=0, description="seconds without any packet after which a caller counts as gone"
+    )
+    reconnect_grace_s: float = Field(
+        10,
+        ge=0,
+        description="seconds that a call whose connection was lost waits for its caller; 0: none",
     )
     idle_limit_s: float = Field(
         300, ge=0, description="seconds a caller may say nothing before the call ends; 0: no limit"

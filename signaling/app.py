@@ -7,9 +7,11 @@ from pathlib import Path
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from signaling import offers, status
+from signaling import status
 from signaling.errors import answer_errors
+from signaling.origins import add_cross_origin_headers, cross_origin
 from signaling.parts import PARTS, ServerParts
+from signaling.routes import add_protocols
 
 MAX_BODY_BYTES = 256 * 1024
 """More than any session description; browsers' are under 10 KiB."""
@@ -25,15 +27,18 @@ _HEADERS = {
 
 def create_app(parts: ServerParts) -> web.Application:
     """The application for these parts; it owns none of them."""
-    app = web.Application(middlewares=[answer_errors], client_max_size=MAX_BODY_BYTES)
+    app = web.Application(
+        middlewares=[answer_errors, cross_origin(parts.access.allowed_origins)],
+        client_max_size=MAX_BODY_BYTES,
+    )
     app[PARTS] = parts
     app.router.add_get("/healthz", status.healthz)
     app.router.add_get("/readyz", status.readyz)
     app.router.add_get("/v1/info", status.info)
-    app.router.add_post("/api/offer", offers.post_offer)
-    app.router.add_patch("/api/offer", offers.patch_offer)
+    add_protocols(app)
     _add_page(app, page_folder())
     app.on_response_prepare.append(_add_headers)
+    app.on_response_prepare.append(add_cross_origin_headers)
     return app
 
 

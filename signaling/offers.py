@@ -1,18 +1,23 @@
-"""`POST` and `PATCH /api/offer`: the SmallWebRTC shape of exchanging descriptions and candidates."""
+"""`POST` and `PATCH /api/offer`: descriptions and candidates as SmallWebRTC exchanges them."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Literal
 
 from aiohttp import web
-from pydantic import AliasChoices, BaseModel, Field, ValidationError
+from pydantic import AliasChoices, BaseModel, Field
 
-from rtc_agent.call.transport import TrickleTransport
+from rtc_agent.call.call import Call
+from rtc_agent.call.transport import (
+    RenegotiatingTransport,
+    Transport,
+    TransportEvents,
+    TrickleTransport,
+)
 from rtc_agent.engine.stepper import SamplingSpec, SessionSpec
-from rtc_agent.errors import CallConflict, InvalidRequest, UnknownCall
+from rtc_agent.errors import CallConflict, UnknownCall
+from signaling.bodies import read_json
 from signaling.parts import PARTS
-
-Model = TypeVar("Model", bound=BaseModel)
 
 
 class RequestData(BaseModel):
@@ -60,45 +65,45 @@ class Candidates(BaseModel):
     candidates: Annotated[list[Candidate], Field(max_length=200)]
 
 
-async def read(request: web.Request, model: type[Model]) -> Model:
-    """The request's JSON body as that model.
+async def post_offer(request: web.Request) -> web.Response:
+    """Answer an offer: of a new call, or of one that is moved or offered anew."""
+    _, response = await answer_offer(request, await read_json(request, Offer, OFFER_EXAMPLE))
+    return response
+
+
+async def answer_offer(request: web.Request, offer: Offer) -> tuple[Call, web.Response]:
+    """The call, and the answer with the id under which the caller comes back to it.
 
     Raises:
-        InvalidRequest: it is not; the message names each fault.
+        CallConflict: the call cannot be moved, or not be offered anew in this way.
+        InvalidOffer, UnsupportedOffer, ServerFull and what else `CallRegistry.place` raises.
     """
-    body = await request.read()
-    try:
-        return model.model_validate_json(body)
-    except ValidationError as error:
-        faults = "; ".join(
-            f"{'.'.join(map(str, fault['loc'])) or 'body'}: {fault['msg']}"
-            for fault in error.errors(include_input=False, include_url=False)[:5]
-        )
-        raise InvalidRequest(
-            f"The request body does not fit: {faults}. Expected JSON such as "
-            f"{_EXAMPLES[model.__name__]}."
-        ) from error
-
-
-async def post_offer(request: web.Request) -> web.Response:
-    """Answer an offer; the call begins."""
-    offer = await read(request, Offer)
     parts = request.app[PARTS]
-    if offer.pc_id is not None and _known(request, offer.pc_id):
-        raise CallConflict(
-            "This call's connection cannot be renegotiated. Change the microphone without a new "
-            "offer (replaceTrack), or hang up and offer again without pc_id."
-        )
-    spec = (offer.request_data or RequestData()).spec()
-    call, answer = await parts.registry.place(
-        spec, lambda events: parts.answer(offer.sdp, events)
-    )
-    return web.json_response({"sdp": answer, "type": "answer", "pc_id": call.ids.session})
+
+    async def connect(events: TransportEvents) -> tuple[Transport, str]:
+        return await parts.answer(offer.sdp, events)
+
+    call = find_call(request, offer.pc_id)
+    if call is None:
+        spec = (offer.request_data or RequestData()).spec()
+        call, answer = await parts.registry.place(spec, connect, may_return=True)
+    elif offer.restart_pc:
+        call, answer = await parts.registry.reconnect(call.ids.session, connect)
+    else:
+        answer = await _renegotiate(call, offer.sdp)
+    body = {"sdp": answer, "type": "answer", "pc_id": call.ids.session}
+    return call, web.json_response(body)
+
+
+async def _renegotiate(call: Call, sdp: str) -> str:
+    if not isinstance(call.transport, RenegotiatingTransport):
+        raise CallConflict("This call's connection cannot be offered anew.")
+    return await call.transport.renegotiate(sdp)
 
 
 async def patch_offer(request: web.Request) -> web.Response:
     """Add candidates that the caller found after its offer."""
-    patch = await read(request, Candidates)
+    patch = await read_json(request, Candidates, CANDIDATES_EXAMPLE)
     transport = request.app[PARTS].registry.get(patch.pc_id).transport
     if not isinstance(transport, TrickleTransport):
         raise CallConflict("This call takes no candidates.")
@@ -107,15 +112,15 @@ async def patch_offer(request: web.Request) -> web.Response:
     return web.json_response({"status": "success"})
 
 
-def _known(request: web.Request, pc_id: str) -> bool:
+def find_call(request: web.Request, pc_id: str | None) -> Call | None:
+    """The call of that id, if it is in progress."""
+    if pc_id is None:
+        return None
     try:
-        request.app[PARTS].registry.get(pc_id)
+        return request.app[PARTS].registry.get(pc_id)
     except UnknownCall:
-        return False
-    return True
+        return None
 
 
-_EXAMPLES = {
-    "Offer": '{"sdp": "v=0…", "type": "offer"}',
-    "Candidates": '{"pc_id": "…", "candidates": [{"candidate": "…", "sdp_mid": "0"}]}',
-}
+OFFER_EXAMPLE = '{"sdp": "v=0…", "type": "offer"}'
+CANDIDATES_EXAMPLE = '{"pc_id": "…", "candidates": [{"candidate": "…", "sdp_mid": "0"}]}'

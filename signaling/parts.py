@@ -2,17 +2,65 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
 
 from aiohttp import web
 
 from rtc_agent.call.registry import CallRegistry
 from rtc_agent.call.transport import Transport, TransportEvents
+from rtc_agent.clock import Clock, MonotonicClock
 from rtc_agent.config import IceServer
+from rtc_agent.protocol.sdp import Flow
 
-Answer = Callable[[str, TransportEvents], Awaitable[tuple[Transport, str]]]
-"""Makes the transport that answers an SDP offer; returns it with the SDP answer."""
+
+class Answer(Protocol):
+    """Makes the transport that answers an SDP offer."""
+
+    async def __call__(
+        self, sdp: str, events: TransportEvents, flow: Flow = Flow.CALL
+    ) -> tuple[Transport, str]:
+        """The transport, with the SDP answer.
+
+        Raises:
+            InvalidOffer, UnsupportedOffer: it cannot be answered.
+        """
+        ...
+
+
+class SocketTransport(Transport, Protocol):
+    """A transport whose messages come and go over a WebSocket that somebody else holds."""
+
+    def open(self) -> None:
+        """The WebSocket is there."""
+        ...
+
+    def receive(self, message: bytes) -> None:
+        """A message came. Raises InvalidRequest if the connection is of no use."""
+        ...
+
+    def lost(self, reason: str) -> None:
+        """The WebSocket is gone: `peer_closed` or `connection_failed`."""
+        ...
+
+
+MakeSocketTransport = Callable[
+    [TransportEvents, Callable[[bytes], bool], Callable[[], None]], SocketTransport
+]
+"""Takes the events, a function that posts a message and one that closes the WebSocket."""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Who may do what from outside."""
+
+    allowed_origins: tuple[str, ...] = ()
+    """Origins whose pages may use this server, beside its own; `*` is every one."""
+    whip_strict: bool = False
+    """WHIP as RFC 9725 has it: callers are heard and hear nothing."""
+    listen_token: str = ""
+    """Who brings it may listen in on calls; empty: nobody may."""
 
 
 @dataclass(slots=True)
@@ -22,6 +70,12 @@ class ServerParts:
     registry: CallRegistry
     answer: Answer
     ice_servers: list[IceServer]
+    notice: str = ""
+    """Something a person at the page should know, such as why a lesser agent answers."""
+    socket_transport: MakeSocketTransport | None = None
+    """For calls over a WebSocket; without it there are none."""
+    access: Access = field(default_factory=Access)
+    clock: Clock = field(default_factory=MonotonicClock)
 
 
 PARTS = web.AppKey("parts", ServerParts)

@@ -5,23 +5,30 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rtc_agent.call.channel import Channels, Dialects
 from rtc_agent.call.hearing import HeardSource
 from rtc_agent.call.limits import CallLimits, CallTimes, approaching, breached
+from rtc_agent.call.line import Line
+from rtc_agent.call.listener import Listener
 from rtc_agent.call.state import CallState, EndReason
-from rtc_agent.call.transport import Transport
+from rtc_agent.call.transport import Reviving, Transport
 from rtc_agent.clock import Clock
 from rtc_agent.engine.client import AgentFrame, EngineClient, EngineSession
-from rtc_agent.engine.stepper import SessionSpec
-from rtc_agent.media.levels import SpeechDetector, SpeechEvent
+from rtc_agent.engine.stepper import Pcm, SessionSpec
+from rtc_agent.errors import RtcAgentError
+from rtc_agent.media.levels import SpeechDetector, SpeechEvent, dbfs
 from rtc_agent.protocol import events
 
 log = logging.getLogger(__name__)
 
 STATS_EVERY_S = 2.0
+LEVELS_EVERY = 2
+"""Frames from one report of the levels to the next."""
+LEAST_DBFS = -60.0
+"""What counts as level 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +50,7 @@ class _Moments:
     live: float | None = None
     spoke: float = 0.0
     stats: float = 0.0
+    lost: float | None = None
     warned: set[EndReason] = field(default_factory=set)
 
 
@@ -68,6 +76,9 @@ class Call:
         self.state = CallState.CONNECTING
         self.reason: EndReason | None = None
         self.transport: Transport | None = None
+        self.line = Line(self)
+        """Where the call's transport reports to."""
+        self.listeners: list[Listener] = []
         self.prepared = asyncio.Event()
         """Set once the agent is ready, or the call has ended before it was."""
         self._engine = engine
@@ -101,6 +112,30 @@ class Call:
         self.transport = transport
         self._heard.attach(transport.source)
 
+    def move(self, line: Line, transport: Transport) -> Transport | None:
+        """The caller came back over a new connection; the old one, to be closed, if any.
+
+        The conversation goes on meanwhile: the agent hears silence until the new one is up.
+        """
+        old, self.transport = self.transport, transport
+        self.line.cut()
+        self.line = line
+        self._heard.attach(transport.source)
+        if self.state is CallState.RECONNECTING:
+            self._moments.lost = self._clock.now()
+        elif self.state is not CallState.CONNECTING:
+            self._lose()
+        return old
+
+    @property
+    def may_return(self) -> bool:
+        """Whether the call outlives its connection."""
+        return self._limits.reconnect_s > 0
+
+    def add_listener(self, listener: Listener) -> None:
+        """Somebody who hears both sides from now on."""
+        self.listeners.append(listener)
+
     # What a telephone does beyond media
 
     def press(self, keys: str) -> None:
@@ -122,9 +157,30 @@ class Call:
             self.state = CallState.OPENING
             self._log.info("connected after %.0f ms", self._age_ms())
             self._go_live_if_ready()
+        elif self.state is CallState.RECONNECTING:
+            self._find()
 
     def on_closed(self, reason: str) -> None:
-        self.end(EndReason(reason))
+        established = self.state in (CallState.OPENING, CallState.LIVE, CallState.RECONNECTING)
+        if reason == EndReason.CONNECTION_FAILED and established and self.may_return:
+            self._lose()
+        else:
+            self.end(EndReason(reason))
+
+    def _lose(self) -> None:
+        """Keep everything but the connection."""
+        if self.state is not CallState.RECONNECTING:
+            self.state = CallState.RECONNECTING
+            self._moments.lost = self._clock.now()
+            self._log.info("connection lost; kept for %.0f s", self._limits.reconnect_s)
+
+    def _find(self) -> None:
+        now = self._clock.now()
+        self._log.info("connected again after %.1f s", now - (self._moments.lost or now))
+        self._moments.lost = None
+        self._moments.spoke = now
+        self.state = CallState.OPENING if self._moments.live is None else CallState.LIVE
+        self._go_live_if_ready()
 
     def on_channel(self, label: str) -> None:
         if self.transport is not None:
@@ -145,8 +201,35 @@ class Call:
             case events.FlushPlayout():
                 if self.transport is not None:
                     self.transport.flush()
+            case events.Configure():
+                self._configure(command)
             case events.Hangup():
                 self.end(EndReason.HANGUP)
+
+    def _configure(self, wish: events.Configure) -> None:
+        """Begin again with another voice or persona, in the slot that the call has."""
+        spec = replace(
+            self.spec,
+            voice=self.spec.voice if wish.voice is None else wish.voice or None,
+            persona=self.spec.persona if wish.persona is None else wish.persona or None,
+        )
+        if self._session is None or self._frame > events.CONFIGURE_FRAMES:
+            self._notice("too_late", "The conversation is under way; it stays as it began.")
+            return
+        try:
+            self._engine.check(spec)
+        except RtcAgentError as error:
+            self._notice(error.code, error.message)
+            return
+        self.spec = spec
+        self.prepared.clear()
+        if self.state is CallState.LIVE:
+            self.state = CallState.OPENING
+        self._moments.live = None
+        self._frame = 0
+        if self.transport is not None:
+            self.transport.flush()
+        self._session.reopen(spec)
 
     # What the engine reports
 
@@ -155,10 +238,13 @@ class Call:
         self._go_live_if_ready()
 
     def on_frame(self, frame: AgentFrame) -> None:
-        if self.state is not CallState.LIVE or self.transport is None:
+        if self._moments.live is None or self.transport is None:
             return
         self._frame = frame.index
-        self.transport.play(frame.pcm)
+        if self.state is CallState.LIVE:
+            self.transport.play(frame.pcm)
+        for listener in self.listeners:
+            listener.hear(self._heard.last, frame.pcm)
         self._report_speech("caller", self._caller_speech.update(self._heard.last))
         self._report_speech("agent", self._agent_speech.update(frame.pcm))
         if self._caller_speech.speaking:
@@ -166,6 +252,9 @@ class Call:
             self._moments.warned.discard(EndReason.IDLE)
         if frame.text:
             self._channels.tell(events.Text(frame=self._frame, delta=frame.text))
+        if frame.index % LEVELS_EVERY == 0:
+            heard, said = _level(self._heard.last), _level(frame.pcm)
+            self._channels.tell(events.Levels(frame=self._frame, caller=heard, agent=said))
 
     def on_skipped(self, frames: int) -> None:
         self._notice(
@@ -183,9 +272,15 @@ class Call:
         """Apply the limits and send what is due. Called a few times a second."""
         if self.state is CallState.ENDED:
             return
+        self.listeners = [listener for listener in self.listeners if not listener.over]
+        if self.state is CallState.RECONNECTING and self._is_heard_again():
+            self._find()
         times = self._times()
         if (reason := breached(self._limits, times)) is not None:
-            self.end(reason)
+            if reason is EndReason.PEER_VANISHED and self.may_return:
+                self._lose()
+            else:
+                self.end(reason)
             return
         for limit, left_s in approaching(self._limits, times).items():
             if limit not in self._moments.warned:
@@ -204,6 +299,7 @@ class Call:
             return
         was, self.state, self.reason = self.state, CallState.ENDED, reason
         self.prepared.set()
+        self.line.cut()
         if self._session is not None:
             self._session.close()
         self._channels.tell(
@@ -271,10 +367,22 @@ class Call:
             silent=0.0 if self.transport is None or self._held else self.transport.silent_s(),
             live=None if live is None else now - live,
             unspoken=0.0 if self._held else now - self._moments.spoke,
+            lost=None if self._moments.lost is None else now - self._moments.lost,
         )
+
+    def _is_heard_again(self) -> bool:
+        """A connection that only seemed to be lost carries something again."""
+        transport, lost = self.transport, self._moments.lost
+        if transport is None or lost is None or not isinstance(transport, Reviving):
+            return False
+        return transport.connected and transport.silent_s() < self._clock.now() - lost
 
     def _age_ms(self) -> float:
         return (self._clock.now() - self._moments.offered) * 1e3
+
+
+def _level(pcm: Pcm) -> float:
+    return round(min(1.0, max(0.0, 1 - dbfs(pcm) / LEAST_DBFS)), 3)
 
 
 _WARNINGS = {

@@ -6,7 +6,7 @@ import collections
 from collections.abc import Callable, Mapping, Sequence
 
 from rtc_agent.call.transport import Transport
-from rtc_agent.protocol.events import CallEvent, Command, Dialect, Ready
+from rtc_agent.protocol.events import CallEvent, Command, Dialect, Levels, Ready
 
 QUEUE_LIMIT = 256
 """Messages kept for a channel that is not open yet or whose peer does not read."""
@@ -28,8 +28,14 @@ class Channel:
         self._waiting: collections.deque[str] = collections.deque(maxlen=QUEUE_LIMIT)
         self.dropped = 0
 
+    def move(self, transport: Transport) -> None:
+        """The same channel over another connection: what waits goes out there."""
+        self._transport = transport
+        self.flush()
+
     def tell(self, event: CallEvent) -> None:
-        self._send(self._dialect.encode(event))
+        if not (self._waiting and isinstance(event, Levels)):
+            self._send(self._dialect.encode(event))
 
     def receive(self, message: str, frame: int) -> Sequence[Command]:
         """Answer a message; what it asks of the call is returned."""
@@ -52,7 +58,8 @@ class Channel:
 
 class Channels:
     """All channels of a call. What happens before the first one opens is kept for it, in order and
-    up to `QUEUE_LIMIT` events; a later one begins with the call's `Ready`."""
+    up to `QUEUE_LIMIT` events; a later one begins with the call's `Ready`. One that opens again,
+    over a new connection, goes on as it was after another `Ready`."""
 
     def __init__(self, dialects: Dialects) -> None:
         self._dialects = dialects
@@ -70,6 +77,11 @@ class Channels:
         """A channel is there, whichever side made it; labels of no known protocol are ignored."""
         if label not in self._dialects:
             return
+        if (known := self._channels.get(label)) is not None:
+            known.move(transport)
+            if self._ready is not None:
+                known.tell(self._ready)
+            return
         channel = Channel(label, self._dialects[label](), transport)
         if not self._channels:
             for event in self._before:
@@ -82,7 +94,7 @@ class Channels:
     def tell(self, event: CallEvent) -> None:
         if isinstance(event, Ready):
             self._ready = event
-        if not self._channels:
+        if not self._channels and not isinstance(event, Levels):
             self._dropped_before += len(self._before) == QUEUE_LIMIT
             self._before.append(event)
         for channel in self._channels.values():

@@ -16,6 +16,8 @@ class CallLimits:
     idle_s: float = 300
     call_s: float = 3_600
     warning_s: float = 30
+    reconnect_s: float = 0
+    """How long a call whose connection was lost is kept for its caller; 0: not at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +32,14 @@ class CallTimes:
     """Since the call went live; None before."""
     unspoken: float
     """Since the caller last spoke, or since the call went live."""
+    lost: float | None = None
+    """Since the connection was lost; None while there is one."""
 
 
 def breached(limits: CallLimits, times: CallTimes) -> EndReason | None:
     """Which limit, if any, has ended the call."""
+    if times.lost is not None:
+        return EndReason.CONNECTION_FAILED if times.lost >= limits.reconnect_s else None
     if not times.connected:
         return EndReason.CONNECT_TIMEOUT if times.since_offer >= limits.connect_s else None
     if times.silent >= limits.vanished_s:

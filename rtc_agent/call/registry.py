@@ -6,18 +6,20 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
 
 from rtc_agent import logs
 from rtc_agent.call.call import Call, CallIds
 from rtc_agent.call.channel import Dialects
 from rtc_agent.call.limits import CallLimits
+from rtc_agent.call.line import Line
 from rtc_agent.call.state import EndReason
 from rtc_agent.call.transport import Transport, TransportEvents
 from rtc_agent.clock import Clock
 from rtc_agent.engine.client import EngineClient
 from rtc_agent.engine.stepper import SessionSpec
-from rtc_agent.errors import ServerDraining, UnknownCall
-from rtc_agent.protocol import native
+from rtc_agent.errors import CallConflict, ServerDraining, UnknownCall
+from rtc_agent.protocol import native, rtvi
 
 log = logging.getLogger(__name__)
 
@@ -25,7 +27,7 @@ CHECK_EVERY_S = 0.5
 FAREWELL_S = 0.3
 """How long a connection stays after its call ended, so that the caller learns why."""
 
-DIALECTS: Dialects = {native.LABEL: native.NativeDialect}
+DIALECTS: Dialects = {native.LABEL: native.NativeDialect, rtvi.LABEL: rtvi.RtviDialect}
 """Every protocol a data channel may speak, by the channel's label."""
 
 Connect = Callable[[TransportEvents], Awaitable[tuple[Transport, str]]]
@@ -49,7 +51,8 @@ class CallRegistry:
                 so that whatever is said of a call finds its way.
         """
         self.engine = engine
-        self._prefix = f"{name}-" if name else ""
+        self.prefix = f"{name}-" if name else ""
+        """What the ids of this registry's calls begin with, and those of whatever leads to one."""
         self._dialects = dialects
         self._limits = limits
         self._clock = clock
@@ -91,12 +94,19 @@ class CallRegistry:
             raise UnknownCall("No call of that id is in progress.") from None
 
     async def place(
-        self, spec: SessionSpec, connect: Connect, limits: CallLimits | None = None
+        self,
+        spec: SessionSpec,
+        connect: Connect,
+        limits: CallLimits | None = None,
+        dialects: Dialects | None = None,
+        may_return: bool = False,
     ) -> tuple[Call, str]:
         """Make a call: take a slot, answer the offer.
 
         Args:
             limits: this call's own; the server's if left out.
+            dialects: protocols of this call's channels alone, beside the server's.
+            may_return: its caller knows how to come back to it after a lost connection.
 
         Returns:
             The call, and the answer for the caller.
@@ -108,30 +118,55 @@ class CallRegistry:
         """
         if self._draining:
             raise ServerDraining("This server is being stopped and takes no new calls.")
+        limits = limits or self._limits
         ids = CallIds(
-            public=f"call-{self._prefix}{secrets.token_hex(4)}",
-            session=f"{self._prefix}{secrets.token_urlsafe(16)}",
+            public=f"call-{self.prefix}{secrets.token_hex(4)}",
+            session=f"{self.prefix}{secrets.token_urlsafe(16)}",
         )
         logs.call_id.set(ids.public)
         call = Call(
             ids,
             spec,
             self.engine,
-            limits or self._limits,
+            limits if may_return else replace(limits, reconnect_s=0),
             self._clock,
-            self._dialects,
+            {**self._dialects, **(dialects or {})},
             self._on_ended,
         )
         self._calls[ids.session] = call
         try:
             await call.open()
-            transport, answer = await connect(call)
+            transport, answer = await connect(call.line)
         except BaseException:
             call.end(EndReason.REFUSED)
             raise
         call.attach(transport)
         if call.reason is not None:
             self._spawn(self._part(transport))
+        return call, answer
+
+    async def reconnect(self, session_id: str, connect: Connect) -> tuple[Call, str]:
+        """Give a call another connection in place of the one it has or had.
+
+        Returns:
+            The call, and the answer for the caller.
+
+        Raises:
+            UnknownCall: it is over.
+            CallConflict: it does not outlive its connection.
+            InvalidOffer, UnsupportedOffer: not like this; the call stays as it was.
+        """
+        call = self.get(session_id)
+        if not call.may_return:
+            raise CallConflict("This call cannot be moved to another connection.")
+        logs.call_id.set(call.ids.public)
+        line = Line(call)
+        transport, answer = await connect(line)
+        if call.reason is not None:
+            self._spawn(transport.aclose())
+            raise UnknownCall("The call ended while its new connection was made.")
+        if (old := call.move(line, transport)) is not None:
+            self._spawn(old.aclose())
         return call, answer
 
     async def aclose(self, timeout_s: float) -> None:
@@ -152,6 +187,8 @@ class CallRegistry:
         self._calls.pop(call.ids.session, None)
         if call.transport is not None:
             self._spawn(self._part(call.transport))
+        for listener in call.listeners:
+            self._spawn(listener.aclose())
 
     async def _part(self, transport: Transport) -> None:
         await asyncio.sleep(FAREWELL_S)

@@ -6,13 +6,15 @@ import enum
 
 
 class CallState(enum.StrEnum):
-    """A call's way; it never goes back."""
+    """A call's way; it never goes back, but for a connection that is lost and found."""
 
     CONNECTING = "connecting"
     """The offer was answered; no media yet. The agent is prepared meanwhile."""
     OPENING = "opening"
     """Media can flow; the agent is not ready yet."""
     LIVE = "live"
+    RECONNECTING = "reconnecting"
+    """The connection was lost; slot and conversation are kept for a caller who comes back."""
     ENDED = "ended"
 
 

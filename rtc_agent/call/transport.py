@@ -84,6 +84,30 @@ class Transport(Protocol):
 
 
 @runtime_checkable
+class Reviving(Transport, Protocol):
+    """A transport that may carry packets again after none arrived for long."""
+
+    @property
+    def connected(self) -> bool:
+        """Media has been able to flow, and the connection is not closed."""
+        ...
+
+
+@runtime_checkable
+class RenegotiatingTransport(Transport, Protocol):
+    """A transport whose caller may offer anew over the connection that there is."""
+
+    async def renegotiate(self, offer: str) -> str:
+        """The answer to another offer for the same media over the same transport.
+
+        Raises:
+            InvalidOffer, UnsupportedOffer: it cannot be answered at all.
+            CallConflict: it asks for something else than was agreed on.
+        """
+        ...
+
+
+@runtime_checkable
 class TrickleTransport(Transport, Protocol):
     """A transport that takes ICE candidates after the offer (RFC 8838)."""
 

@@ -47,6 +47,13 @@ def serve(
             show_default="every address but loopback",
         ),
     ] = None,
+    allowed_origin: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Let pages of this origin use the server; repeatable, * is every one.",
+            show_default="only its own page",
+        ),
+    ] = None,
     log_level: Annotated[
         str | None,
         typer.Option(help="debug, info, warning or error.", show_default="info"),
@@ -68,6 +75,7 @@ def serve(
         host=host,
         port=port,
         ice_hosts=ice_host,
+        allowed_origins=allowed_origin,
         log_level=log_level,
     )
     logs.setup(settings.log_level)

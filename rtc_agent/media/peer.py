@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from typing import Final
 
@@ -17,7 +18,7 @@ from aiortc.sdp import candidate_from_sdp
 from rtc_agent.call.transport import TransportEvents, TransportStats
 from rtc_agent.clock import Clock, MonotonicClock
 from rtc_agent.engine.stepper import Pcm
-from rtc_agent.errors import InvalidOffer, InvalidRequest, UnsupportedOffer
+from rtc_agent.errors import CallConflict, InvalidOffer, InvalidRequest, UnsupportedOffer
 from rtc_agent.media import aiortc_shim as shim
 from rtc_agent.media.aligner import FrameAligner
 from rtc_agent.media.audio_receiver import AudioReceiver
@@ -55,6 +56,10 @@ class WebRtcPeer:
         self._receiver: AudioReceiver | None = None
         self._track: PlayoutTrack | None = None
         self._offer: sdp.Offer | None = None
+        self._ice = IceSettings()
+        self._flow = sdp.Flow.CALL
+        self._answered = ""
+        """The answer to the offer as reduced."""
         self._channels: dict[str, RTCDataChannel] = {}
         self._candidates = 0
         self._heard_s = clock.now()
@@ -71,6 +76,7 @@ class WebRtcPeer:
         events: TransportEvents,
         ice: IceSettings | None = None,
         clock: Clock | None = None,
+        flow: sdp.Flow = sdp.Flow.CALL,
     ) -> tuple[WebRtcPeer, str]:
         """Answer an offer.
 
@@ -83,11 +89,11 @@ class WebRtcPeer:
             InvalidOffer: it cannot be understood.
             UnsupportedOffer: it has no audio that can be talked over; the message says why.
         """
-        offer = sdp.read_offer(offer_sdp)
+        offer = sdp.read_offer(offer_sdp, flow)
         pc = shim.new_peer_connection(ice or IceSettings())
         peer = cls(pc, events, clock or MonotonicClock())
         try:
-            answer = await peer._negotiate(offer, ice or IceSettings())
+            answer = await peer._negotiate(offer, ice or IceSettings(), flow)
         except BaseException as error:
             await peer.aclose()
             if isinstance(error, Exception) and not isinstance(error, UnsupportedOffer):
@@ -188,16 +194,35 @@ class WebRtcPeer:
         task = asyncio.ensure_future(self._pc.addIceCandidate(parsed))
         task.add_done_callback(_log_candidate_failure)
 
+    async def renegotiate(self, offer_sdp: str) -> str:
+        """The answer to another offer over the connection that there is.
+
+        Raises:
+            InvalidOffer, UnsupportedOffer: it cannot be answered at all.
+            CallConflict: it asks for something else than was agreed on.
+        """
+        offer = sdp.read_offer(offer_sdp, self._flow)
+        known = self._offer
+        if known is None or self._closing is not None:
+            raise CallConflict("This connection is closed.")
+        self._answered = sdp.answer_again(known, offer, self._answered)
+        self._offer = offer
+        for candidate in offer.audio.attributes("candidate"):
+            if candidate not in known.audio.attributes("candidate"):
+                with contextlib.suppress(InvalidRequest):
+                    await self.add_candidate(candidate, offer.audio.mid)
+        return self._dress(offer)
+
     # -- inside ---------------------------------------------------------------------------------
 
-    async def _negotiate(self, offer: sdp.Offer, ice: IceSettings) -> str:
-        self._offer = offer
+    async def _negotiate(self, offer: sdp.Offer, ice: IceSettings, flow: sdp.Flow) -> str:
+        self._offer, self._ice, self._flow = offer, ice, flow
         pc = self._pc
         pc.on("connectionstatechange", self._on_connection_state)
         pc.on("datachannel", self._on_data_channel)
         # A transceiver made before the remote description answers sendrecv, one made by it
         # recvonly; the track itself follows when the codec is known.
-        transceiver = pc.addTransceiver("audio", "sendrecv")
+        transceiver = pc.addTransceiver("audio", flow.direction)
         await pc.setRemoteDescription(RTCSessionDescription(offer.reduced, "offer"))
         shim.restrict_hosts(pc, ice.hosts)
         answer = await pc.createAnswer()
@@ -205,10 +230,15 @@ class WebRtcPeer:
         self._open_media(transceiver, audio)
         await pc.setLocalDescription(answer)
         shim.watch_arrivals(pc, self._on_arrival)
-        text = sdp.complete_answer(offer, pc.localDescription.sdp)
+        self._answered = pc.localDescription.sdp
+        return self._dress(offer)
+
+    def _dress(self, offer: sdp.Offer) -> str:
+        """The answer as the offerer is to read it."""
+        text = sdp.complete_answer(offer, self._answered)
         text = sdp.tune_answer(text, OPUS_PARAMETERS)
-        if ice.public_ip is not None:
-            text = sdp.rewrite_host_candidates(text, shim.local_addresses(), ice.public_ip)
+        if self._ice.public_ip is not None:
+            text = sdp.rewrite_host_candidates(text, shim.local_addresses(), self._ice.public_ip)
         return text
 
     def _open_media(self, transceiver: RTCRtpTransceiver, audio: sdp.Section) -> None:

@@ -7,10 +7,11 @@ whatever its codecs are, so that a browser's choice of codec cannot end a call.
 
 from __future__ import annotations
 
+import enum
 import re
 from dataclasses import dataclass, field, replace
 
-from rtc_agent.errors import InvalidOffer, UnsupportedOffer
+from rtc_agent.errors import CallConflict, InvalidOffer, UnsupportedOffer
 
 MAX_SDP_BYTES = 64 * 1024
 """Longer than any browser's offer by a factor of five."""
@@ -22,6 +23,26 @@ STATIC_AUDIO = {0: "PCMU/8000", 8: "PCMA/8000", 9: "G722/8000"}
 """RFC 3551 payload types that need no rtpmap."""
 
 DIRECTIONS = ("sendrecv", "sendonly", "recvonly", "inactive")
+
+
+class Flow(enum.Enum):
+    """Which way sound is to go, seen from the server; its values are the offers it takes."""
+
+    CALL = ("sendrecv",)
+    """Both ways: nothing less makes a conversation."""
+    CALL_OR_INGEST = ("sendrecv", "sendonly")
+    """Both ways if offered; else the caller is heard and hears nothing here."""
+    INGEST = ("sendonly", "sendrecv")
+    """The caller is heard only, whatever is offered."""
+    LISTEN = ("recvonly", "sendrecv")
+    """The peer hears only."""
+
+    @property
+    def direction(self) -> str:
+        """Of this side's transceiver."""
+        return {Flow.INGEST: "recvonly", Flow.LISTEN: "sendonly"}.get(self, "sendrecv")
+
+
 _TRANSPORT_ATTRIBUTES = ("ice-ufrag", "ice-pwd", "ice-options", "fingerprint", "setup")
 _MEDIA_LINE = re.compile(r"m=(\S+) (\d{1,5})(?:/\d+)? (\S+) (.+)")
 
@@ -153,7 +174,7 @@ class Offer:
         return self.data is None or (self.audio.mid in bundle and self.data.mid in bundle)
 
 
-def read_offer(text: str) -> Offer:
+def read_offer(text: str, flow: Flow = Flow.CALL) -> Offer:
     """Check an offer and reduce it.
 
     Raises:
@@ -161,7 +182,7 @@ def read_offer(text: str) -> Offer:
         UnsupportedOffer: there is no audio to talk over; the message says why.
     """
     description = Description.parse(text)
-    audio_index = _choose_audio(description)
+    audio_index = _choose_audio(description, flow)
     data_index = next(
         (
             i
@@ -209,6 +230,55 @@ def complete_answer(offer: Offer, answer: str) -> str:
         order = [mid for mid in bundle if mid in kept]
         session.append("a=group:BUNDLE " + " ".join(order))
     return str(Description(tuple(session), tuple(sections)))
+
+
+def answer_again(agreed: Offer, offer: Offer, answer: str) -> str:
+    """The answer to another offer over the same transport, made of the one that was given.
+
+    Only what is not used may have changed: sections of video, candidates, the order of codecs.
+
+    Args:
+        agreed: the offer that `answer` answered.
+        answer: what it was answered, for the sections of `agreed.reduced`.
+
+    Raises:
+        CallConflict: the offer asks for something else; the message says what.
+    """
+    described = Description.parse(answer)
+    ours = next(s for s in described.sections if s.kind == "audio")
+    known = offer.audio.codec_names()
+    changes = {
+        "another media section for the audio": agreed.audio.mid != offer.audio.mid,
+        "another direction": agreed.audio.direction != offer.audio.direction,
+        "other codecs": any(known.get(pt) != name for pt, name in ours.codec_names().items()),
+        "another data channel section": (agreed.data and agreed.data.mid)
+        != (offer.data and offer.data.mid),
+        "an ICE restart": _transport_value(agreed, "ice-ufrag")
+        != _transport_value(offer, "ice-ufrag"),
+        "another certificate": _transport_value(agreed, "fingerprint")
+        != _transport_value(offer, "fingerprint"),
+    }
+    asked = [what for what, changed in changes.items() if changed]
+    if asked:
+        raise CallConflict(
+            f"This connection cannot be changed so: the offer asks for {', '.join(asked)}. "
+            "Make a new connection and offer it with `restart_pc`."
+        )
+
+    def next_version(line: str) -> str:
+        words = line.split(" ")
+        if line.startswith("o=") and len(words) > 2 and words[2].isdigit():
+            words[2] = str(int(words[2]) + 1)
+        return " ".join(words)
+
+    session = tuple(next_version(line) for line in described.session)
+    return str(replace(described, session=session))
+
+
+def _transport_value(offer: Offer, name: str) -> str | None:
+    """A transport attribute of the audio section, which may stand for the whole session."""
+    values = [*offer.audio.attributes(name), *_attributes(offer.original.session, name)]
+    return values[0] if values else None
 
 
 def tune_answer(answer: str, parameters: dict[str, str]) -> str:
@@ -260,8 +330,8 @@ def _attributes(lines: tuple[str, ...], name: str) -> list[str]:
     return [line[len(prefix) :].strip() for line in lines if line.startswith(prefix)]
 
 
-def _choose_audio(description: Description) -> int:
-    """The first audio section that can carry a conversation both ways."""
+def _choose_audio(description: Description, flow: Flow) -> int:
+    """The first audio section that goes the ways that are wanted."""
     audio = [(i, s) for i, s in enumerate(description.sections) if s.kind == "audio"]
     if not audio:
         raise UnsupportedOffer(
@@ -270,20 +340,22 @@ def _choose_audio(description: Description) -> int:
     live = [(i, s) for i, s in audio if not s.rejected]
     if not live:
         raise UnsupportedOffer("Every audio section of the offer is rejected (port 0).")
-    both = [(i, s) for i, s in live if s.direction == "sendrecv"]
-    if not both:
+    fitting = [(i, s) for i, s in live if s.direction in flow.value]
+    if not fitting:
         direction = live[0][1].direction
         why = {
             "recvonly": "the caller would send no audio, so that the agent could not hear",
             "sendonly": "the caller would receive no audio, so that it could not hear the agent",
             "inactive": "no audio would flow",
+            "sendrecv": "it fits no offer taken here",
         }[direction]
-        raise UnsupportedOffer(f"The offered audio is {direction}: {why}. Offer `sendrecv`.")
-    for index, section in both:
+        wanted = " or ".join(f"`{d}`" for d in flow.value)
+        raise UnsupportedOffer(f"The offered audio is {direction}: {why}. Offer {wanted}.")
+    for index, section in fitting:
         names = {name.split("/")[0].lower() for name in section.codec_names().values()}
         if any(codec.lower() in names for codec in AUDIO_CODECS):
             return index
-    offered = sorted({n for _, s in both for n in s.codec_names().values()}) or ["none"]
+    offered = sorted({n for _, s in fitting for n in s.codec_names().values()}) or ["none"]
     raise UnsupportedOffer(
         f"No common audio codec: offered {', '.join(offered)[:200]}; "
         f"this server speaks {', '.join(AUDIO_CODECS)}."

@@ -72,19 +72,22 @@ class CallBench:
         self.engine = LocalEngine(stepper, self.clock, InlineRunner())
         self.registry = CallRegistry(self.engine, limits, self.clock)
 
-    async def place(self, spec: SessionSpec | None = None) -> tuple[Call, FakeTransport]:
+    async def place(
+        self, spec: SessionSpec | None = None, kind: type[FakeTransport] | None = None, **how: Any
+    ) -> tuple[Call, FakeTransport]:
+        """A call over a fake transport; `how` goes to `CallRegistry.place`."""
         made: list[FakeTransport] = []
 
         async def connect(events: TransportEvents) -> tuple[Transport, str]:
-            made.append(FakeTransport(self.clock, events))
+            made.append((kind or FakeTransport)(self.clock, events))
             return made[0], "answer"
 
-        call, answer = await self.registry.place(spec or SessionSpec(), connect)
+        call, answer = await self.registry.place(spec or SessionSpec(), connect, **how)
         assert answer == "answer"
         return call, made[0]
 
-    async def live(self) -> tuple[Call, FakeTransport]:
-        call, transport = await self.place()
+    async def live(self, **how: Any) -> tuple[Call, FakeTransport]:
+        call, transport = await self.place(**how)
         call.on_connected()
         call.on_channel("text")
         await self.run(2.5 * FRAME_S)

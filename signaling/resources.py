@@ -1,0 +1,154 @@
+"""What WHIP and WHEP share: sessions as HTTP resources, trickling into them, problem+json."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from dataclasses import dataclass
+
+from aiohttp import hdrs, web
+from aiohttp.typedefs import Handler
+
+from rtc_agent.call.transport import Transport, TrickleTransport
+from rtc_agent.errors import (
+    CallConflict,
+    InvalidRequest,
+    RtcAgentError,
+    Unauthorized,
+    UnsupportedMediaType,
+    UnsupportedOffer,
+)
+from rtc_agent.protocol.whip import (
+    FRAGMENT,
+    SDP,
+    check_match,
+    ice_server_links,
+    is_restart,
+    offered_ufrag,
+    parse_fragment,
+)
+from signaling.bodies import read_text
+from signaling.parts import PARTS
+
+MAX_SDP_BYTES = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """What a session's URL stands for."""
+
+    transport: Transport
+    etag: str
+    ufrag: str | None
+
+    @classmethod
+    def of(cls, transport: Transport, offer: str, answer: str) -> Resource:
+        digest = hashlib.sha256(answer.encode()).hexdigest()[:16]
+        return cls(transport, f'"{digest}"', offered_ufrag(offer))
+
+
+def as_problem(handler: Handler) -> Handler:
+    """Errors as `application/problem+json` (RFC 9457), as RFC 9725 recommends."""
+
+    @functools.wraps(handler)
+    async def answer(request: web.Request) -> web.StreamResponse:
+        try:
+            return await handler(request)
+        except RtcAgentError as error:
+            headers = {}
+            if error.retry_after_s is not None:
+                headers[hdrs.RETRY_AFTER] = str(error.retry_after_s)
+            if isinstance(error, Unauthorized):
+                headers[hdrs.WWW_AUTHENTICATE] = "Bearer"
+            return web.json_response(
+                {
+                    "type": f"urn:rtc-agent:problem:{error.code}",
+                    "title": error.code.replace("_", " ").capitalize(),
+                    "status": error.http_status,
+                    "detail": error.message,
+                },
+                status=error.http_status,
+                headers=headers,
+                content_type="application/problem+json",
+            )
+
+    return answer
+
+
+async def get_endpoint(_: web.Request) -> web.StreamResponse:
+    """Nothing to see (RFC 9725, 4.1): the endpoint is there."""
+    return web.Response(status=204)
+
+
+async def options(request: web.Request) -> web.StreamResponse:
+    """What can be posted, and the ICE servers, for a client that asks before it offers."""
+    response = web.Response(headers={"Accept-Post": SDP})
+    _add_links(request, response)
+    return response
+
+
+async def read_offer(request: web.Request) -> str:
+    """The offer in the body.
+
+    Raises:
+        UnsupportedMediaType, InvalidRequest: it is no SDP, or too long.
+    """
+    if request.content_type != SDP:
+        raise UnsupportedMediaType(f"The offer must be {SDP}, not {request.content_type}.")
+    return await read_text(request, MAX_SDP_BYTES)
+
+
+def created(
+    request: web.Request, location: str, resource: Resource, answer: str
+) -> web.StreamResponse:
+    """201 with the answer, where the session is, and how it is trickled into."""
+    response = web.Response(
+        status=201,
+        body=answer.encode(),
+        content_type=SDP,
+        headers={
+            hdrs.LOCATION: location,
+            hdrs.ETAG: resource.etag,
+            "Accept-Patch": FRAGMENT,
+            hdrs.CACHE_CONTROL: "no-store",
+        },
+    )
+    _add_links(request, response)
+    return response
+
+
+async def patch(request: web.Request, resource: Resource) -> web.StreamResponse:
+    """Trickle the fragment in the body into the session.
+
+    Raises:
+        UnsupportedMediaType, InvalidRequest: it is no fragment.
+        PreconditionRequired, PreconditionFailed: it is for another ICE session.
+        UnsupportedOffer: it asks for an ICE restart.
+    """
+    if request.content_type != FRAGMENT:
+        raise UnsupportedMediaType(f"A PATCH must be {FRAGMENT}, not {request.content_type}.")
+    fragment = parse_fragment(await read_text(request, MAX_SDP_BYTES))
+    check_match(request.headers.get(hdrs.IF_MATCH), resource.etag)
+    if is_restart(fragment, resource.ufrag):
+        raise UnsupportedOffer("ICE restarts are not done here; the session goes on as it was.")
+    transport = resource.transport
+    if not isinstance(transport, TrickleTransport):
+        raise CallConflict("This session takes no candidates.")
+    for candidate in fragment.candidates:
+        try:
+            await transport.add_candidate(candidate.text, candidate.mid, None)
+        except InvalidRequest:
+            continue  # Candidates of unknown kinds are dropped in silence (RFC 9725, 4.3.2).
+    if fragment.ended:
+        await transport.add_candidate(None, None, None)
+    return web.Response(status=204)
+
+
+def _add_links(request: web.Request, response: web.StreamResponse) -> None:
+    servers = [
+        (url, server.username, server.credential)
+        for server in request.app[PARTS].ice_servers
+        for url in ([server.urls] if isinstance(server.urls, str) else server.urls)
+    ]
+    for link in ice_server_links(servers):
+        response.headers.add(hdrs.LINK, link)

@@ -1,0 +1,166 @@
+"""`/api/chat` with a client made of the reference client's own Opus library."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import aiohttp
+import numpy as np
+import pytest
+import sphn
+
+from rtc_agent.engine.stepper import SamplingSpec, SessionSpec
+from tests.engine.fakes import FakeStepper
+from tests.signaling.site import Site, StartClient, serving
+
+WEB_CLIENT = (
+    "/api/chat?text_temperature=0.7&text_topk=25&audio_temperature=0.8&audio_topk=250"
+    "&pad_mult=0&text_seed=7&audio_seed=9&repetition_penalty=1.0&repetition_penalty_context=64"
+    "&voice_prompt=NATF2.pt&text_prompt=&worker_auth_id=&email="
+)
+"""What the PersonaPlex web client asks for."""
+
+
+async def kinds(ws: aiohttp.ClientWebSocketResponse, count: int) -> list[int]:
+    return [(await ws.receive_bytes(timeout=5))[0] for _ in range(count)]
+
+
+async def greeted(it: Site, path: str = "/api/chat") -> aiohttp.ClientWebSocketResponse:
+    """Connected, as the reference client waits to be: the first message is the handshake."""
+    ws = await it.client.ws_connect(path)
+    await it.bench.run(0.2)
+    first = await ws.receive_bytes(timeout=5)
+    assert first[0] == 0
+    return ws
+
+
+async def test_handshake_then_sound_and_text(aiohttp_client: StartClient) -> None:
+    stepper = FakeStepper()
+    async with serving(aiohttp_client, stepper=stepper) as it:
+        ws = await greeted(it)
+        stepper.text = {0: " schön"}
+        await it.bench.run(0.17)
+        received = [await ws.receive_bytes(timeout=5) for _ in range(6)]
+        text = b"".join(m[1:] for m in received if m[0] == 2).decode()
+        assert text.startswith(" schön")
+        reader = sphn.OpusStreamReader(24_000)
+        sound = [reader.append_bytes(m[1:]) for m in received if m[0] == 1]
+        assert sum(map(len, sound)) > 2_000
+        await ws.close()
+
+
+async def test_what_the_client_says_reaches_the_agent(aiohttp_client: StartClient) -> None:
+    heard: list[float] = []
+
+    class Listening(FakeStepper):
+        def step(self, pcm: Any, live: Any) -> Any:
+            heard.append(float(np.abs(pcm[0]).max()))
+            return super().step(pcm, live)
+
+    async with serving(aiohttp_client, stepper=Listening()) as it:
+        ws = await greeted(it)
+        writer = sphn.OpusStreamWriter(24_000)
+        t = np.arange(1920) / 24_000
+        for _ in range(15):
+            tone = (0.5 * np.sin(2 * np.pi * 440 * t)).astype(np.float32)
+            await ws.send_bytes(b"\x01" + writer.append_pcm(tone))
+            await asyncio.sleep(0.01)
+            await it.bench.run(0.08)
+        assert max(heard) > 0.3
+        await ws.close()
+
+
+async def test_the_web_clients_parameters_are_read(aiohttp_client: StartClient) -> None:
+    stepper = FakeStepper()
+    async with serving(aiohttp_client, stepper=stepper) as it:
+        ws = await greeted(it, WEB_CLIENT)
+        assert stepper.specs == [
+            SessionSpec(
+                voice="NATF2",
+                sampling=SamplingSpec(
+                    text_temperature=0.7,
+                    text_top_k=25,
+                    audio_temperature=0.8,
+                    audio_top_k=250,
+                    seed=7,
+                ),
+            )
+        ]
+        await ws.close()
+
+
+@pytest.mark.parametrize("query", ["", "?seed=-1", "?unknown=1", "?voice_prompt=&seed="])
+async def test_a_bare_client_gets_the_defaults(aiohttp_client: StartClient, query: str) -> None:
+    stepper = FakeStepper()
+    async with serving(aiohttp_client, stepper=stepper) as it:
+        ws = await greeted(it, f"/api/chat{query}")
+        assert stepper.specs[0].sampling == SamplingSpec()
+        await ws.close()
+
+
+@pytest.mark.parametrize(
+    "query", ["text_temperature=hot", "seed=x", "audio_topk=-1", "text_temperature=nan"]
+)
+async def test_parameters_that_do_not_fit_are_refused_before_the_socket(
+    aiohttp_client: StartClient, query: str
+) -> None:
+    async with serving(aiohttp_client) as it:
+        with pytest.raises(aiohttp.WSServerHandshakeError) as refusal:
+            await it.client.ws_connect(f"/api/chat?{query}")
+        assert refusal.value.status == 400
+        await it.bench.run(0.2)
+        assert it.free == 4
+
+
+async def test_a_second_caller_is_told_at_once_that_the_server_is_full(
+    aiohttp_client: StartClient,
+) -> None:
+    async with serving(aiohttp_client, slots=1) as it:
+        ws = await greeted(it)
+        with pytest.raises(aiohttp.WSServerHandshakeError) as refusal:
+            await it.client.ws_connect("/api/chat")
+        assert refusal.value.status == 503
+        await ws.close()
+
+
+async def test_closing_frees_the_slot(aiohttp_client: StartClient) -> None:
+    async with serving(aiohttp_client, slots=1) as it:
+        for _ in range(3):
+            ws = await greeted(it)
+            await ws.close()
+            await asyncio.sleep(0.05)
+            await it.bench.run(0.2)
+            assert it.free == 1
+
+
+async def test_a_call_that_the_server_ends_is_told_and_closed(aiohttp_client: StartClient) -> None:
+    async with serving(aiohttp_client) as it:
+        ws = await greeted(it)
+        await it.bench.registry.aclose(2)
+        received = [m async for m in ws]
+        assert received[-1].data[0] == 5
+        assert "stopped" in received[-1].data[1:].decode()
+        assert ws.closed
+
+
+async def test_sound_that_is_no_opus_closes_the_socket(aiohttp_client: StartClient) -> None:
+    from tests.media.test_moshi_transport import _page
+
+    async with serving(aiohttp_client) as it:
+        ws = await greeted(it)
+        await ws.send_bytes(b"\x01" + _page(b"\x7fFLAC123456"))
+        async for _ in ws:
+            pass
+        assert ws.close_code == aiohttp.WSCloseCode.UNSUPPORTED_DATA
+        await asyncio.sleep(0.05)
+        await it.bench.run(0.2)
+        assert it.free == 4
+
+
+async def test_a_plain_get_is_a_400(aiohttp_client: StartClient) -> None:
+    async with serving(aiohttp_client) as it:
+        response = await it.client.get("/api/chat")
+        assert response.status == 400
+        await it.bench.run(0.2)
+        assert it.free == 4
