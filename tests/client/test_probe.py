@@ -77,13 +77,13 @@ async def test_phone() -> None:
     assert report.measured.dropouts == ()
 
 
-async def test_dtx_and_drift() -> None:
-    async with serving(Reflector()) as url:
-        report = await probe(order(url, impairment=Impairment(dtx=True, drift_ppm=5_000)))
-    delays = report.measured.delays_ms
-    assert len(delays) >= 5
-    # What is said later is said by the drifting clock too: 15 ms by the end, not seen as delay.
-    assert min(delays[3:]) - min(delays[:3]) == pytest.approx(0, abs=4)
+async def test_dtx() -> None:
+    reflector = Reflector()
+    async with serving(reflector) as url:
+        report = await probe(order(url, impairment=Impairment(dtx=True)))
+    assert report.as_dict()["lost_chirps"] == 0
+    # Two thirds of the signal are silence, of which a twentieth is sent.
+    assert report.measured.received_packets < 150
 
 
 async def test_a_deaf_server_is_a_failed_check() -> None:
