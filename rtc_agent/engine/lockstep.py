@@ -126,6 +126,8 @@ class LockstepStepper:
             raise ValueError(f"{slots} slots cannot be cut into banks of {rows}")
         self._bank_rows = rows
         self._chunk = prefill_chunk or (16 if on_cpu else 64)
+        # A frame through the encoder takes about as long as sixteen positions of a prompt.
+        self._clip_frames = max(1, self._chunk // 16)
         self._random_seed = random_seed
         self._persona_max_ids = max(64, parts.spec.lm.window // 3)
         self.prefixes = PrefixCache(prefix_bytes)
@@ -261,6 +263,6 @@ class LockstepStepper:
     ) -> Generator[None, None, Opening]:
         voice = None if name is None else self._parts.voices.load(name)
         if isinstance(voice, VoiceClip):
-            voice = yield from encode_clip(self._clip_encoder, voice)
+            voice = yield from encode_clip(self._clip_encoder, voice, self._clip_frames)
         plan = plan_prompt(self._parts.spec, voice, persona)
         return (yield from run_plan(self.banks[0].lm.temporal, plan, self._chunk))

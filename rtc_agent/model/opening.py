@@ -19,9 +19,6 @@ from rtc_agent.model.temporal import Prefill, Prefix, TemporalTransformer
 
 T = TypeVar("T")
 
-_ENCODED_AT_ONCE = 8
-"""Frames of a clip that one piece encodes."""
-
 
 @dataclass(frozen=True, slots=True)
 class Opening:
@@ -51,14 +48,16 @@ def run_plan(
         return Opening(prefill.finish(), plan.pending)
 
 
-def encode_clip(encoder: MimiEncoder, clip: VoiceClip) -> Generator[None, None, VoiceCodes]:
+def encode_clip(
+    encoder: MimiEncoder, clip: VoiceClip, frames_a_piece: int = 8
+) -> Generator[None, None, VoiceCodes]:
     """Encode a voice's clip with an encoder of one row, which is reset for it."""
     device = encoder.state.device
     live = torch.ones(1, dtype=torch.bool, device=device)
     codes: list[Tensor] = []
     with torch.inference_mode():
         encoder.state.reset(0)
-    for frames in clip.frames.split(_ENCODED_AT_ONCE):
+    for frames in clip.frames.split(frames_a_piece):
         with torch.inference_mode():
             for frame in frames.to(device):
                 codes.append(encoder.encode(frame[None], live)[0])
