@@ -37,6 +37,10 @@ MAX_BUFFERED_BYTES = 256 * 1024
 MAX_CHANNELS = 16
 MAX_CANDIDATES = 64
 """Trickled candidates beyond this are ignored: each costs connectivity checks."""
+LOSS_EVERY_S = 2.0
+LOSS_DECAY = 0.8
+EXPECTED_LOSS_PERCENT = (5, 25)
+"""The least and the most loss that the encoder is told to be ready for."""
 OPUS_PARAMETERS: Final = {
     "minptime": "10",
     "useinbandfec": "1",
@@ -64,6 +68,7 @@ class WebRtcPeer:
         self._candidates = 0
         self._heard_s = clock.now()
         self._connected = False
+        self._loss_task: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[bool] | None = None
         self.codec: CodecInfo | None = None
         """What the agent is sent in, once answered."""
@@ -155,9 +160,8 @@ class WebRtcPeer:
 
     async def aclose(self) -> None:
         if self._closing is None:
-            if self._track is not None:
-                self._track.stop()
-            self._closing = asyncio.ensure_future(shim.close(self._pc, CLOSE_TIMEOUT_S))
+            self._begin_close()
+        assert self._closing is not None
         await asyncio.shield(self._closing)
 
     # -- beyond Transport -----------------------------------------------------------------------
@@ -274,11 +278,33 @@ class WebRtcPeer:
         if state == "connected" and not self._connected:
             self._connected = True
             self._heard_s = self._clock.now()
+            self._loss_task = asyncio.ensure_future(self._follow_loss())
             self._events.on_connected()
         elif state in ("closed", "failed"):
             reason = "peer_closed" if state == "closed" else "connection_failed"
-            self._closing = asyncio.ensure_future(shim.close(self._pc, CLOSE_TIMEOUT_S))
+            self._begin_close()
             self._events.on_closed(reason)
+
+    def _begin_close(self) -> None:
+        if self._track is not None:
+            self._track.stop()
+        if self._loss_task is not None:
+            self._loss_task.cancel()
+        self._closing = asyncio.ensure_future(shim.close(self._pc, CLOSE_TIMEOUT_S))
+
+    async def _follow_loss(self) -> None:
+        """Make the encoder's redundancy as strong as the caller's receiver reports say it must be:
+        stronger at once, weaker by and by."""
+        loss = 0.0
+        while True:
+            await self._clock.sleep_until(self._clock.now() + LOSS_EVERY_S)
+            for sender in self._pc.getSenders():
+                for report in (await sender.getStats()).values():
+                    if report.type == "remote-inbound-rtp":
+                        loss = max(report.fractionLost / 256, loss * LOSS_DECAY)
+            if self._track is not None:
+                low, high = EXPECTED_LOSS_PERCENT
+                self._track.expect_loss(min(max(round(100 * loss), low), high))
 
     def _on_data_channel(self, channel: RTCDataChannel) -> None:
         if len(self._channels) >= MAX_CHANNELS:

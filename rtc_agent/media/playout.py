@@ -91,7 +91,9 @@ class PlayoutTrack(MediaStreamTrack):
             raise MediaStreamError
         late = self._clock.now() - slot_s
         if late > CATCH_UP_S:
+            # What was due in slots that passed while nothing ran would be a lag for good.
             missed = int(late / PACKET_S)
+            self.buffer.pass_by(missed)
             self._slot += missed
             slot_s += missed * PACKET_S
         self._next_s = slot_s + PACKET_S

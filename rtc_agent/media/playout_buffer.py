@@ -125,6 +125,15 @@ class PlayoutBuffer:
             self._last = out[-_FADE:]
         return out
 
+    def pass_by(self, packets: int) -> None:
+        """The time of so many packets went by unused: what was due in it is given up."""
+        if self._due_s is None:
+            return
+        self._due_s += packets * PACKET_S
+        if excess := min(packets * PACKET_SAMPLES, self._queued):
+            self._give_up(excess)
+        self.control.added(packets * PACKET_S)
+
     def clear(self) -> None:
         """Forget what is queued but for 5 ms, faded out."""
         tail = self._take(min(_FADE, self._queued))

@@ -111,6 +111,27 @@ async def test_a_process_that_stalls_steps_its_timestamps() -> None:
     assert (steps % 160 == 0).all() and (steps > 0).all()
 
 
+async def test_a_process_that_stalls_leaves_no_lag() -> None:
+    """What was due while nothing ran is not sent late, not even if the engine catches up by two
+    frames at once."""
+    clock, track, listener = make()
+    source = noise(4.8)
+    frames = source.reshape(-1, FRAME_SAMPLES)
+    for frame in frames[:20]:
+        track.play(frame)
+        await clock.run_for(FRAME_S)
+    waiting = track.buffer.queued
+    clock.advance(5 * FRAME_S)
+    track.play(frames[24])
+    track.play(frames[25])
+    await clock.run_for(FRAME_S)
+    for frame in frames[26:]:
+        track.play(frame)
+        await clock.run_for(FRAME_S)
+    await listener.stop()
+    assert track.buffer.queued <= waiting + FRAME_SAMPLES + 480
+
+
 async def test_a_small_stall_loses_no_packet() -> None:
     clock, track, listener = make()
     for frame in range(10):

@@ -1,0 +1,45 @@
+"""What the cushion is asked to be, for waits of every kind."""
+
+from __future__ import annotations
+
+import pytest
+
+from rtc_agent.media.cushion import MARGIN_S, CushionController
+
+
+def fed(waits: list[float]) -> CushionController:
+    control = CushionController()
+    for wait in waits:
+        control.observe(wait)
+    return control
+
+
+def test_nothing_is_asked_before_enough_was_seen() -> None:
+    assert fed([0.02] * 11).error_s() == 0.0
+    assert fed([0.02] * 12).error_s() > 0
+
+
+def test_even_waits_may_shrink_to_the_margin() -> None:
+    assert fed([0.020] * 50).error_s() == pytest.approx(0.020 - MARGIN_S)
+    assert fed([MARGIN_S + 0.001] * 50).error_s() == 0.0
+
+
+def test_uneven_waits_keep_more() -> None:
+    uneven = [0.020 + 0.010 * (i % 2) for i in range(50)]
+    assert fed(uneven).error_s() < 0.020 - MARGIN_S
+
+
+def test_waits_that_are_too_short_ask_for_more() -> None:
+    assert fed([-0.010] * 50).error_s() == pytest.approx(-0.010 - MARGIN_S)
+
+
+def test_one_late_tick_in_a_hundred_is_no_reason() -> None:
+    assert fed([0.004] * 99 + [-0.050]).error_s() == 0.0
+
+
+def test_delay_added_since_counts_for_what_was_seen_before() -> None:
+    control = fed([0.020] * 50)
+    control.added(-0.016)
+    assert control.error_s() == 0.0
+    control.added(0.030)
+    assert control.error_s() == pytest.approx(0.030)
