@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from rtc_agent.model.cuda.launch import Launch, ceil_div, next_power_of_two
-from rtc_agent.model.kernels.linear import gemv_kernel, linear_kernel
+from rtc_agent.model.kernels.linear import gemv_ahead_kernel, gemv_kernel, linear_kernel
 from rtc_agent.model.kernels.norm import add_norm_kernel
 from rtc_agent.model.layers import RMS_EPS
 
@@ -33,13 +33,19 @@ class Tile:
     """Parts along K, added up by whoever reads the result."""
 
 
-def gemv_tile(n: int, k: int) -> Tile:
-    """For one row."""
-    if k < 512 or n < 64:
-        return Tile(4, min(256, next_power_of_two(k)), 4, 1)
-    if k * n <= 4096 * 1024:
-        return Tile(2, 512, 2, 1) if n > 2048 else Tile(4, 1024 if k >= 1024 else 512, 4, 1)
-    return Tile(8, 512, 4, 3) if n > 4096 else Tile(4, 1024, 4, 1)
+_LONGEST_AHEAD = 4096
+"""Columns up to which a block keeps its weights in registers while it waits."""
+
+
+def ahead_tile(k: int, *, gate: bool) -> Tile:
+    """For one row and weights short enough to be loaded ahead."""
+    if k >= 2048:
+        return Tile(4, k, 4, 1) if gate else Tile(4, k, 8 if k >= 4096 else 4, 1)
+    return Tile(4, k, 2 if gate or k < 512 else 4, 1)
+
+
+_GEMV_TILE = Tile(4, 1024, 4, 1)
+"""For one row and longer ones."""
 
 
 def linear_tile(rows: int, n: int, k: int, *, gate: bool, partial: bool) -> Tile:
@@ -134,8 +140,7 @@ def launch_gemv(
     """One row: `y = [residual +] [gate of] weight · [RMSNorm of] x`."""
     n, k = weight.shape
     n = n // 2 if gate else n
-    tile = gemv_tile(n, k)
-    gemv_kernel[(ceil_div(n, tile.n),)](
+    arguments = (
         x,
         weight,
         y,
@@ -144,15 +149,31 @@ def launch_gemv(
         n,
         k,
         RMS_EPS,
-        NORM=alpha is not None,
-        GATE=gate,
-        RESIDUAL=residual is not None,
+    )
+    form = {"NORM": alpha is not None, "GATE": gate, "RESIDUAL": residual is not None}
+    if k <= _LONGEST_AHEAD:
+        tile = ahead_tile(k, gate=gate)
+        head = 1 << (k.bit_length() - 1)
+        gemv_ahead_kernel[(ceil_div(n, tile.n),)](
+            *arguments,
+            ROWS=1,
+            BN=tile.n,
+            KA=head,
+            KB=next_power_of_two(k - head) if k > head else 0,
+            **form,
+            **how.options(tile.warps),
+        )
+        return
+    tile = _GEMV_TILE
+    gemv_kernel[(ceil_div(n, tile.n),)](
+        *arguments,
         BN=tile.n,
         BK=tile.k,
         KP=next_power_of_two(k),
         STAGES=tile.stages,
         EVEN=n % tile.n == 0 and k % tile.k == 0,
         AHEAD=_LINES_AHEAD if how.pdl and k * weight.element_size() >= 2048 else 0,
+        **form,
         **how.options(tile.warps),
     )
 

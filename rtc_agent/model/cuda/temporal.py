@@ -13,9 +13,6 @@ from rtc_agent.model.kernels.attention import ring_attention_kernel
 from rtc_agent.model.spec import LmSpec
 from rtc_agent.model.weights import LmWeights, TemporalLayer
 
-SPLIT = 512
-"""Ring rows that a block of attention reads."""
-
 
 class RingAttention:
     """Decode attention over one ring a layer, with the work space that the layers share.
@@ -29,7 +26,9 @@ class RingAttention:
         device = position.device
         self._heads, self._head_dim, self._ring = spec.num_heads, spec.head_dim, spec.window
         self._position, self._cos, self._sin = position, cos, sin
-        self._splits = ceil_div(spec.window, SPLIT)
+        # A lone row needs more blocks to keep the memory busy.
+        self._split = 256 if rows == 1 else 512
+        self._splits = ceil_div(spec.window, self._split)
         shape = (rows, spec.num_heads, self._splits)
         self._partial = torch.empty((*shape, spec.head_dim), dtype=torch.float32, device=device)
         self._stats = torch.empty((*shape, 2), dtype=torch.float32, device=device)
@@ -71,11 +70,11 @@ class RingAttention:
             self._head_dim**-0.5,
             H=self._heads,
             D=self._head_dim,
-            SPLIT=SPLIT,
+            SPLIT=self._split,
             SPLITS=self._splits,
             SPLITS_P2=next_power_of_two(self._splits),
-            BT=128 if int8 or rows >= 16 else 64,
-            STAGES=2 if int8 or rows >= 16 else 3,
+            BT=128,
+            STAGES=2,
             DOT=True,
             INT8=int8,
             WHOLE=False,

@@ -106,7 +106,7 @@ def gemv_kernel(
 
 @triton.jit
 def gemv_ahead_kernel(
-    x_ptr,  # as in gemv_kernel
+    x_ptr,  # [ROWS, K], the rest as in gemv_kernel with ROWS in front
     w_ptr,
     y_ptr,
     residual_ptr,
@@ -114,6 +114,7 @@ def gemv_ahead_kernel(
     N,
     K: tl.constexpr,
     eps,
+    ROWS: tl.constexpr,
     NORM: tl.constexpr,
     GATE: tl.constexpr,
     RESIDUAL: tl.constexpr,
@@ -124,47 +125,51 @@ def gemv_ahead_kernel(
 ):
     """As `gemv_kernel`, all of a block's weights loaded before the input is ready."""
     n = tl.program_id(0) * BN + tl.arange(0, BN)
+    ok = n < N
     rows = w_ptr + n.to(tl.int64)[:, None] * K
     gate_rows = w_ptr + (n + N).to(tl.int64)[:, None] * K
     ka = tl.arange(0, KA)
     dtype = y_ptr.dtype.element_ty
-    wa = tl.load(rows + ka[None, :])
+    wa = tl.load(rows + ka[None, :], mask=ok[:, None], other=0.0)
     if GATE:
-        ga = tl.load(gate_rows + ka[None, :])
+        ga = tl.load(gate_rows + ka[None, :], mask=ok[:, None], other=0.0)
     if KB > 0:
         kb = KA + tl.arange(0, KB)
-        wb = tl.load(rows + kb[None, :], mask=(kb < K)[None, :], other=0.0)
+        rest = ok[:, None] & (kb < K)[None, :]
+        wb = tl.load(rows + kb[None, :], mask=rest, other=0.0)
         if GATE:
-            gb = tl.load(gate_rows + kb[None, :], mask=(kb < K)[None, :], other=0.0)
+            gb = tl.load(gate_rows + kb[None, :], mask=rest, other=0.0)
     if NORM:
         alpha = tl.load(alpha_ptr + ka).to(tl.float32)
         if KB > 0:
             alpha_b = tl.load(alpha_ptr + kb, mask=kb < K, other=0.0).to(tl.float32)
     grid_wait(PDL)
-    x = tl.load(x_ptr + ka).to(tl.float32)
-    if KB > 0:
-        xb = tl.load(x_ptr + kb, mask=kb < K, other=0.0).to(tl.float32)
-    if NORM:
-        squares = tl.sum(x * x, axis=0)
+    for m in tl.static_range(ROWS):
+        x = tl.load(x_ptr + m * K + ka).to(tl.float32)
         if KB > 0:
-            squares += tl.sum(xb * xb, axis=0)
-        scale = tl.rsqrt(squares / K + eps)
-        x = (x * (alpha * scale)).to(dtype).to(tl.float32)
+            xb = tl.load(x_ptr + m * K + kb, mask=kb < K, other=0.0).to(tl.float32)
+        if NORM:
+            squares = tl.sum(x * x, axis=0)
+            if KB > 0:
+                squares += tl.sum(xb * xb, axis=0)
+            scale = tl.rsqrt(squares / K + eps)
+            x = (x * (alpha * scale)).to(dtype).to(tl.float32)
+            if KB > 0:
+                xb = (xb * (alpha_b * scale)).to(dtype).to(tl.float32)
+        y = tl.sum(wa.to(tl.float32) * x[None, :], axis=1)
         if KB > 0:
-            xb = (xb * (alpha_b * scale)).to(dtype).to(tl.float32)
-    y = tl.sum(wa.to(tl.float32) * x[None, :], axis=1)
-    if KB > 0:
-        y += tl.sum(wb.to(tl.float32) * xb[None, :], axis=1)
-    if GATE:
-        g = tl.sum(ga.to(tl.float32) * x[None, :], axis=1)
-        if KB > 0:
-            g += tl.sum(gb.to(tl.float32) * xb[None, :], axis=1)
-        y = silu_gate(y, g, dtype)
-    else:
-        y = y.to(dtype)
-    if RESIDUAL:
-        y = (tl.load(residual_ptr + n).to(tl.float32) + y.to(tl.float32)).to(dtype)
-    tl.store(y_ptr + n, y)
+            y += tl.sum(wb.to(tl.float32) * xb[None, :], axis=1)
+        if GATE:
+            g = tl.sum(ga.to(tl.float32) * x[None, :], axis=1)
+            if KB > 0:
+                g += tl.sum(gb.to(tl.float32) * xb[None, :], axis=1)
+            out = silu_gate(y, g, dtype)
+        else:
+            out = y.to(dtype)
+        if RESIDUAL:
+            r = tl.load(residual_ptr + m * N + n, mask=ok, other=0.0)
+            out = (r.to(tl.float32) + out.to(tl.float32)).to(dtype)
+        tl.store(y_ptr + m * N + n, out, mask=ok)
 
 
 @triton.jit
