@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import collections
+import contextlib
 import logging
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,7 +16,7 @@ from rtc_agent.clock import Clock
 from rtc_agent.engine.client import AgentFrame, EngineStatus, FrameSink, FrameSource
 from rtc_agent.engine.runner import StepRunner
 from rtc_agent.engine.session import LocalSession, Phase
-from rtc_agent.engine.slots import SlotTable
+from rtc_agent.engine.slots import Lease, SlotTable
 from rtc_agent.engine.stepper import (
     FRAME_SAMPLES,
     FrameStepper,
@@ -31,6 +32,8 @@ log = logging.getLogger(__name__)
 
 STEP_HISTORY = 1_000
 """Steps that the percentiles of `status` look back on: 80 s of them."""
+LEAVING_S = 0.5
+"""How long a slot that its session has closed is waited for; it is left before the next tick."""
 
 
 class LocalEngine:
@@ -52,6 +55,7 @@ class LocalEngine:
         self._sessions: dict[int, LocalSession] = {}
         self._closing: list[LocalSession] = []
         self._reopening: dict[LocalSession, SessionSpec] = {}
+        self._freed = asyncio.Event()
         self._pcm = np.zeros((stepper.slots, FRAME_SAMPLES), np.float32)
         self._tick_clock = TickClock(clock)
         self._ticks = 0
@@ -113,7 +117,7 @@ class LocalEngine:
         if self._failure:
             raise EngineFailed(self._failure, retry_after_s=10)
         self._stepper.check(spec)
-        lease = self._slots.take()
+        lease = await self._take_slot()
         try:
             opening = self._stepper.open(lease.slot, spec)
         except BaseException:
@@ -124,6 +128,26 @@ class LocalEngine:
         )
         self._sessions[lease.slot] = session
         return session
+
+    async def _take_slot(self) -> Lease:
+        """A free slot, or one that a closed session is about to leave: a caller who hangs up and
+        calls again at once is not refused because of the call before.
+
+        Raises:
+            ServerFull: every slot is taken by a session that goes on.
+            EngineFailed: the engine failed meanwhile.
+        """
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LEAVING_S):
+                while not self._slots.free and self._leaving():
+                    self._freed.clear()
+                    await self._freed.wait()
+        if self._failure:
+            raise EngineFailed(self._failure, retry_after_s=10)
+        return self._slots.take()
+
+    def _leaving(self) -> bool:
+        return any(session.phase is Phase.CLOSED for session in self._sessions.values())
 
     async def aclose(self) -> None:
         """Stop ticking and release the stepper. Sessions still open are told. Idempotent."""
@@ -164,6 +188,7 @@ class LocalEngine:
             await self._runner.run(partial(self._close_slot, session))
             del self._sessions[slot]
             self._slots.release(session.lease)
+            self._freed.set()
 
     def _open_again(self, session: LocalSession, spec: SessionSpec) -> None:
         session.opening = self._stepper.open(session.lease.slot, spec)
@@ -288,3 +313,4 @@ class LocalEngine:
         self._sessions.clear()
         self._closing.clear()
         self._reopening.clear()
+        self._freed.set()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 
@@ -92,6 +93,44 @@ async def test_a_full_engine_refuses_and_a_closed_session_makes_room() -> None:
         await bench.ticks(1)
         assert bench.engine.status().slots_free == 1
         await bench.open()
+
+
+async def test_whoever_closes_and_opens_again_at_once_is_not_refused() -> None:
+    async with running(FakeStepper(slots=1)) as bench:
+        session, _, sink = await bench.live()
+        for _ in range(20):
+            session.close()
+            again = asyncio.create_task(bench.open())
+            await bench.ticks(1)
+            session, _, sink = await again
+            with pytest.raises(ServerFull):
+                await bench.open()
+        await bench.ticks(1)
+        session.start()
+        await bench.ticks(2)
+        assert len(sink.frames) == 2
+
+
+async def test_only_as_many_wait_for_a_closed_slot_as_there_are() -> None:
+    async with running(FakeStepper(slots=2)) as bench:
+        first, _, _ = await bench.live()
+        await bench.live()
+        first.close()
+        opening = [asyncio.create_task(bench.open()) for _ in range(3)]
+        await bench.ticks(1)
+        outcomes = await asyncio.gather(*opening, return_exceptions=True)
+        assert sum(isinstance(outcome, ServerFull) for outcome in outcomes) == 2
+
+
+async def test_an_engine_that_stops_while_a_slot_is_waited_for_says_so() -> None:
+    async with running(FakeStepper(slots=1)) as bench:
+        session, _, _ = await bench.live()
+        session.close()
+        opening = asyncio.create_task(bench.open())
+        await asyncio.sleep(0)
+        await bench.engine.aclose()
+        with pytest.raises(EngineFailed):
+            await opening
 
 
 async def test_a_closed_session_hears_nothing_more_and_the_slot_goes_to_the_next() -> None:
