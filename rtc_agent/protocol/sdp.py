@@ -149,9 +149,9 @@ class Description:
     def bundle(self) -> tuple[str, ...]:
         """The mids that share one transport, the tagged one first; empty without BUNDLE."""
         for value in _attributes(self.session, "group"):
-            semantics, *mids = value.split()
+            semantics, _, mids = value.partition(" ")
             if semantics == "BUNDLE":
-                return tuple(mids)
+                return tuple(mids.split())
         return ()
 
 

@@ -91,6 +91,12 @@ def test_a_section_without_bundle_is_rejected() -> None:
     assert answer.bundle == ()
 
 
+@pytest.mark.parametrize("group", ["", " ", "BUNDLE", "LS 0 1"])
+def test_a_group_without_semantics_or_members_bundles_nothing(group: str) -> None:
+    offer = sdp.read_offer(f"{HEAD}a=group:{group}\r\n{audio()}")
+    assert offer.original.bundle == ()
+
+
 def test_transport_only_in_the_tagged_section() -> None:
     """Under max-bundle the first section alone may carry candidates and credentials, and the others
     have port 0."""
