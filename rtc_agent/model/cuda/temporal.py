@@ -78,6 +78,7 @@ class RingAttention:
             DOT=True,
             INT8=int8,
             WHOLE=False,
+            PRECISION=how.precision if out.dtype == torch.float32 else "ieee",
             AHEAD=32 if how.pdl and self._head_dim * keys.element_size() >= 128 else 0,
             **how.options(4),
         )

@@ -66,6 +66,7 @@ def ring_attention_kernel(
     INT8: tl.constexpr,
     WHOLE: tl.constexpr,  # BT == SPLIT: the block is loaded at once, before the wait
     AHEAD: tl.constexpr,  # ring rows fetched into L2 before the wait
+    PRECISION: tl.constexpr,
     PDL: tl.constexpr,
 ):
     split = tl.program_id(0)
@@ -152,7 +153,7 @@ def ring_attention_kernel(
                 kt = tl.load(k_base + tt[:, None] * D + d[None, :], mask=held, other=0.0)
                 vt = tl.load(v_base + tt[:, None] * D + d[None, :], mask=held, other=0.0)
             if DOT:
-                s16 = tl.dot(q16, kt.to(dtype).T)
+                s16 = tl.dot(q16, kt.to(dtype).T, input_precision=PRECISION)
                 s = tl.max(s16, axis=0) * softmax_scale
             else:
                 s = tl.sum(kt.to(tl.float32) * qf[None, :], axis=1)
@@ -169,7 +170,7 @@ def ring_attention_kernel(
                 p = p * tl.load(v_scale_ptr + pair.to(tl.int64) * R + tt, mask=tt < stop, other=0.0)
             if DOT:
                 p16 = tl.broadcast_to(p.to(dtype)[None, :], [16, BT])
-                acc = tl.dot(p16, vt.to(dtype), acc * fade)
+                acc = tl.dot(p16, vt.to(dtype), acc * fade, input_precision=PRECISION)
             else:
                 acc = acc * fade + p[:, None] * vt.to(tl.float32)
             m = m_next
