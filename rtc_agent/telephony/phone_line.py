@@ -38,6 +38,10 @@ SPARE_HANDLES = 2
 """Handles beyond the lines, so that a caller too many gets the answer of the settings: with none
 free the gateway itself answers 486."""
 
+RESET_AFTER_S = 2.0
+"""The gateway needs a moment to take a call down; a reset before that lets it give the handle to a
+new call and take that one down instead."""
+
 PART_S = 1.0
 """How long a stopping line waits for the gateway to take its farewells."""
 
@@ -359,14 +363,20 @@ class PhoneLine:
         self._calls.pop(call.id, None)
 
     def _release(self, handle: Handle) -> None:
-        """The gateway is done with the handle's call.
-
-        A gateway may go on counting a call as being set up that was given up while it rang, and
-        answer every further one on that handle with 486; `reset` cures it.
-        """
+        """The gateway is done with the handle's call."""
         handle.call = None
         handle.early.clear()
-        self._spawn(handle.tell({"request": "reset"}))
+        self._spawn(self._reset(handle))
+
+    async def _reset(self, handle: Handle) -> None:
+        """Free a handle whose call was given up while it rang.
+
+        The gateway (seen in 1.1) may go on counting such a call as being set up, and answer every
+        further one on that handle with 486. Can go once its `hangup` event means that all is over.
+        """
+        await asyncio.sleep(RESET_AFTER_S)
+        if handle.call is None and self._handles.get(handle.id) is handle:
+            await handle.tell({"request": "reset"})
 
     def _spawn(self, work: Any) -> None:
         async def run() -> None:

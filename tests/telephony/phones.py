@@ -56,7 +56,17 @@ class Baresip:
         return f"sip:phone@127.0.0.1:{self.sip_port}"
 
     async def start(self) -> None:
+        """Start it; on other ports if somebody took one of these meanwhile."""
         self.folder.mkdir(exist_ok=True)
+        for _ in range(3):
+            if await self._attempt():
+                loop = asyncio.get_running_loop()
+                self._read_task = loop.create_task(self._read())
+                return
+            self.sip_port, self.control_port = free_port(), free_port()
+        raise RuntimeError((self.folder / "baresip.log").read_text()[-2000:])
+
+    async def _attempt(self) -> bool:
         self._write_config()
         log = (self.folder / "baresip.log").open("wb")
         try:
@@ -67,15 +77,20 @@ class Baresip:
             )  # fmt: skip
         finally:
             log.close()
-        async with asyncio.timeout(10):
-            while self._writer is None:
-                try:
-                    self._reader, self._writer = await asyncio.open_connection(
-                        "127.0.0.1", self.control_port
-                    )
-                except OSError:
-                    await asyncio.sleep(0.05)
-        self._read_task = asyncio.get_running_loop().create_task(self._read())
+        for _ in range(200):
+            if self._process.returncode is not None:
+                return False
+            try:
+                self._reader, self._writer = await asyncio.open_connection(
+                    "127.0.0.1", self.control_port
+                )
+            except OSError:
+                await asyncio.sleep(0.05)
+            else:
+                return True
+        self._process.kill()
+        await self._process.wait()
+        return False
 
     async def command(self, command: str, params: str = "") -> None:
         """A command of its own: `dial URI`, `hangup`, `hold`, `resume`, …"""

@@ -189,8 +189,11 @@ class Softphone:
     def establish(self, answer: SipMessage, *, with_answer: bool = False) -> None:
         """Acknowledge a 200 and begin to send audio."""
         self.adopt(answer)
+        if with_answer:
+            self.codecs = (self.codec.name,)
         self.request("ACK", self._description() if with_answer else "")
         if self._send_task is None:
+            self._next_due_s = time.monotonic() + PACKET_S
             loop = asyncio.get_running_loop()
             self._send_task = loop.create_task(self._send_audio())
 
@@ -312,7 +315,6 @@ class Softphone:
 
     async def _send_audio(self) -> None:
         quiet = SilentPayload(encoder_for(self.codec).encode(silence(PACKET_SAMPLES)))
-        self._next_due_s = time.monotonic() + PACKET_S
         while True:
             await asyncio.sleep(max(0.0, self._next_due_s - time.monotonic()))
             self._next_due_s += PACKET_S
