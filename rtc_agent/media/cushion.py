@@ -20,29 +20,23 @@ class CushionController:
     def __init__(self) -> None:
         self._waits: deque[float] = deque(maxlen=WINDOW_FRAMES)
         self._added_s = 0.0
+        self._low_s = 0.0
+        self._margin_s = MARGIN_S
 
     def observe(self, wait_s: float) -> None:
         """A piece came so long before its first sample was to be sent; negative if after."""
         self._waits.append(wait_s - self._added_s)
+        ordered = sorted(self._waits)
+        self._low_s = ordered[int(len(ordered) * _QUANTILE)]
+        self._margin_s = MARGIN_S + _MARGIN_SHARE * (ordered[len(ordered) // 2] - self._low_s)
 
     def added(self, seconds: float) -> None:
         """Whatever comes next waits so much longer (or, negative, shorter) than before."""
         self._added_s += seconds
 
-    def margin_s(self) -> float:
-        """The wait that nearly all pieces had, under today's delay."""
-        ordered = sorted(self._waits)
-        return ordered[int(len(ordered) * _QUANTILE)] + self._added_s
-
     def error_s(self) -> float:
         """How much sooner audio could be sent; negative if it should be sent later."""
         if len(self._waits) < _WARM_UP_FRAMES:
             return 0.0
-        ordered = sorted(self._waits)
-        low = ordered[int(len(ordered) * _QUANTILE)]
-        spread = ordered[len(ordered) // 2] - low
-        margin = MARGIN_S + _MARGIN_SHARE * spread
-        error = low + self._added_s - margin
-        if -margin / 2 < error < _ROOM_S:
-            return 0.0
-        return error
+        error = self._low_s + self._added_s - self._margin_s
+        return 0.0 if -self._margin_s / 2 < error < _ROOM_S else error
