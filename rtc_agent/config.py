@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
 from pathlib import Path
 from typing import Any, Literal
@@ -92,6 +93,16 @@ class Settings(BaseSettings):
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="least severe lines that are logged"
     )
+
+
+def dump(settings: Settings) -> str:
+    """The settings as JSON that `Settings.model_validate_json` takes, secrets in the clear: for a
+    process of our own, never for a log."""
+    values = settings.model_dump(mode="json")
+    for name, value in settings:
+        if isinstance(value, SecretStr):
+            values[name] = value.get_secret_value()
+    return json.dumps(values)
 
 
 def load(file: Path | None = None, **flags: Any) -> Settings:

@@ -17,8 +17,12 @@ FIRST_PAUSE_S = 0.25
 LONGEST_PAUSE_S = 10.0
 STEADY_S = 30.0
 """A process that lived so long starts over with the first pause."""
+SILENT_S = 10.0
+"""A process that was ready and says nothing for so long hangs, and is killed."""
+LOOK_EVERY_S = 0.5
 REFUSAL = 2
-"""Exit status of a process that says it cannot run here: it is not started again."""
+"""Exit status of a process that says it cannot run here: it is not started again, unless it could
+before."""
 
 
 class ChildRefused(Exception):
@@ -29,6 +33,10 @@ class Child:
     """Keeps `python -m MODULE ARGS… PID` running until it is stopped; PID is this process's.
 
     The child says `ready` on its stdout once it can work; `ready` is set from then until it dies.
+    From then on it must say something, anything, within every `SILENT_S`.
+
+    It is in a process group of its own: Ctrl-C in a terminal goes to the parent alone, which ends
+    its children in order.
     """
 
     def __init__(
@@ -40,7 +48,9 @@ class Child:
         self._command = (sys.executable, "-m", module, *args, str(os.getpid()))
         self._pass_fds = tuple(pass_fds)
         self._process: Process | None = None
+        self._worked = False
         self._stopping = False
+        self._silent_s = 0.0
         self._keep_task: asyncio.Task[None] | None = None
 
     @property
@@ -92,7 +102,7 @@ class Child:
             status = await self._run_once()
             if self._stopping:
                 return
-            if status == REFUSAL:
+            if status == REFUSAL and not self._worked:
                 raise ChildRefused(self.name)
             if loop.time() - began > STEADY_S:
                 pause_s = FIRST_PAUSE_S
@@ -103,12 +113,32 @@ class Child:
 
     async def _run_once(self) -> int:
         process = await asyncio.create_subprocess_exec(
-            *self._command, stdout=PIPE, pass_fds=self._pass_fds
+            *self._command, stdout=PIPE, pass_fds=self._pass_fds, process_group=0
         )
         self._process = process
         assert process.stdout is not None
-        while line := await process.stdout.readline():
-            if line.strip() == b"ready":
-                self.ready.set()
-        self.ready.clear()
-        return await process.wait()
+        watch = asyncio.create_task(self._kill_if_silent(process), name=f"watch {self.name}")
+        try:
+            while line := await process.stdout.readline():
+                self._silent_s = 0.0
+                if line.strip() == b"ready":
+                    self._worked = True
+                    self.ready.set()
+            return await process.wait()
+        finally:
+            self.ready.clear()
+            watch.cancel()
+
+    async def _kill_if_silent(self, process: Process) -> None:
+        # Its silence is counted in turns of this loop: when this process itself was stopped for a
+        # while, no child is to blame.
+        while True:
+            await asyncio.sleep(LOOK_EVERY_S)
+            if self._stopping or not self.ready.is_set():
+                continue
+            self._silent_s += LOOK_EVERY_S
+            if self._silent_s > SILENT_S:
+                log.critical("%s has hung for %.0f s and is killed", self.name, SILENT_S)
+                with contextlib.suppress(ProcessLookupError):
+                    process.kill()
+                return

@@ -18,7 +18,7 @@ from rtc_agent.engine.remote.memory import FrameMemory
 from rtc_agent.engine.runner import ThreadRunner
 from rtc_agent.errors import RtcAgentError
 from rtc_agent.processes.child import REFUSAL
-from rtc_agent.processes.signals import until_stopped, watch_parent
+from rtc_agent.processes.signals import child_of, tell_parent, until_stopped
 from rtc_agent.threads import in_daemon_thread
 
 log = logging.getLogger(__name__)
@@ -37,8 +37,7 @@ async def run(settings: Settings, socket: Path, memory_fd: int) -> None:
     host = EngineHost(engine, FrameMemory(memory_fd, settings.sessions))
     await host.start(socket)
     watch = asyncio.create_task(_watch_for_hang(engine))
-    sys.stdout.write("ready\n")
-    sys.stdout.flush()
+    tell_parent("ready")
     try:
         await until_stopped()
     finally:
@@ -56,14 +55,15 @@ async def _watch_for_hang(engine: LocalEngine) -> None:
 
 
 def main() -> None:
-    settings = Settings.model_validate_json(Path(sys.argv[1]).read_text(encoding="utf-8"))
-    logs.setup(settings.log_level)
-    watch_parent(int(sys.argv[4]))
-    try:
-        asyncio.run(run(settings, Path(sys.argv[2]), int(sys.argv[3])))
-    except RtcAgentError as error:
-        log.error("%s", error.message)
-        sys.exit(REFUSAL)
+    settings_file, engine_socket, memory_fd, parent = sys.argv[1:]
+    with child_of(int(parent), Path(settings_file).parent):
+        settings = Settings.model_validate_json(Path(settings_file).read_text(encoding="utf-8"))
+        logs.setup(settings.log_level)
+        try:
+            asyncio.run(run(settings, Path(engine_socket), int(memory_fd)))
+        except RtcAgentError as error:
+            log.error("%s", error.message)
+            sys.exit(REFUSAL)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ socket, worker name, parent."""
 from __future__ import annotations
 
 import asyncio
+import logging
 import sys
 from pathlib import Path
 
@@ -15,7 +16,11 @@ from rtc_agent.clock import MonotonicClock
 from rtc_agent.config import Settings
 from rtc_agent.engine.remote.client import RemoteEngine
 from rtc_agent.engine.remote.memory import FrameMemory
-from rtc_agent.processes.signals import until_stopped, watch_parent
+from rtc_agent.errors import RtcAgentError
+from rtc_agent.processes.child import REFUSAL
+from rtc_agent.processes.signals import child_of, tell_parent, until_stopped
+
+log = logging.getLogger(__name__)
 
 
 async def run(
@@ -39,16 +44,21 @@ async def run(
 
 def _say_ready(started: asyncio.Task[None]) -> None:
     if not started.cancelled():
-        sys.stdout.write("ready\n")
-        sys.stdout.flush()
+        tell_parent("ready")
 
 
 def main() -> None:
     settings_file, engine_socket, memory_fd, http_socket, worker, parent = sys.argv[1:]
-    settings = Settings.model_validate_json(Path(settings_file).read_text(encoding="utf-8"))
-    logs.setup(settings.log_level)
-    watch_parent(int(parent))
-    asyncio.run(run(settings, Path(engine_socket), int(memory_fd), Path(http_socket), worker))
+    with child_of(int(parent), Path(settings_file).parent):
+        settings = Settings.model_validate_json(Path(settings_file).read_text(encoding="utf-8"))
+        logs.setup(settings.log_level)
+        try:
+            asyncio.run(
+                run(settings, Path(engine_socket), int(memory_fd), Path(http_socket), worker)
+            )
+        except RtcAgentError as error:
+            log.error("%s", error.message)
+            sys.exit(REFUSAL)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""How a child process learns that it is to end."""
+"""What a child process hears from its parent and says to it."""
 
 from __future__ import annotations
 
@@ -6,25 +6,47 @@ import asyncio
 import contextlib
 import ctypes
 import os
+import shutil
 import signal
 import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ALIVE_EVERY_S = 1.0
 
 
 async def until_stopped() -> None:
-    """Return once SIGTERM has come. SIGINT goes to the whole group of a terminal and is the
-    parent's to act on."""
+    """Return once SIGTERM has come; until then, tell the parent that this event loop turns."""
     loop = asyncio.get_running_loop()
     stopped = asyncio.Event()
     loop.add_signal_handler(signal.SIGTERM, stopped.set)
-    loop.add_signal_handler(signal.SIGINT, lambda: None)
-    await stopped.wait()
+    while not stopped.is_set():
+        tell_parent("alive")
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(ALIVE_EVERY_S):
+                await stopped.wait()
 
 
-def watch_parent(parent: int) -> None:
-    """End with the parent process, even if that is killed: nobody else would end this one."""
+def tell_parent(word: str) -> None:
+    """One line on stdout. A parent that does not read, or is gone, is not waited for."""
+    stdout = 1
+    os.set_blocking(stdout, False)
+    with contextlib.suppress(BlockingIOError, BrokenPipeError):
+        os.write(stdout, f"{word}\n".encode())
+
+
+@contextlib.contextmanager
+def child_of(parent: int, folder: Path) -> Iterator[None]:
+    """End with the parent process, even if that is killed: nobody else would end this one, or
+    clear away the folder that the two share."""
     if sys.platform == "linux":
         parent_death_signal = 1
         with contextlib.suppress(OSError, AttributeError):
             ctypes.CDLL(None).prctl(parent_death_signal, signal.SIGTERM, 0, 0, 0)
-    if os.getppid() != parent:
-        sys.exit("the server's process has gone")
+    try:
+        if os.getppid() != parent:
+            sys.exit("the server's process has gone")
+        yield
+    finally:
+        if os.getppid() != parent:
+            shutil.rmtree(folder, ignore_errors=True)

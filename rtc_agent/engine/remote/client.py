@@ -33,9 +33,12 @@ LEAD_S = 0.004
 """How long before its tick a frame is handed over: what scheduling may cost."""
 CONNECT_EVERY_S = 0.25
 OPEN_TIMEOUT_S = 2.0
+STALE_S = 2.0
+"""An engine that has not told its status for so long does not work at the moment."""
 _NOTHING = np.zeros(0, np.float32)
 LOADING = "The agent is being loaded."
 LOST = "The engine's process went away."
+SILENT = "The engine does not answer."
 
 
 class RemoteEngine:
@@ -53,6 +56,7 @@ class RemoteEngine:
         self._wire: Wire | None = None
         self._info: StepperInfo | None = None
         self._status: EngineStatus | None = None
+        self._status_s = 0.0
         self._ticks = TickClock(clock)
         self._keys = itertools.count()
         self._opening: dict[int, asyncio.Future[int]] = {}
@@ -80,7 +84,13 @@ class RemoteEngine:
     def status(self) -> EngineStatus:
         if self._status is None or self._wire is None:
             return EngineStatus(False, self._absence, 0, 0, 0, 0, 0.0, 0.0)
+        if self._clock.now() - self._status_s > STALE_S:
+            return replace(self._status, ready=False, detail=SILENT)
         return self._status
+
+    def _take_status(self, message: Message) -> None:
+        self._status = unpack_status(message["status"])
+        self._status_s = self._clock.now()
 
     @property
     def _absence(self) -> str:
@@ -112,10 +122,10 @@ class RemoteEngine:
             async with asyncio.timeout(OPEN_TIMEOUT_S):
                 session.slot = await answer
         except BaseException as error:
-            del self._sessions[key]
+            self._sessions.pop(key, None)
             wire.send("close", session=key)
             if isinstance(error, TimeoutError):
-                raise EngineFailed("The engine does not answer.", retry_after_s=5) from error
+                raise EngineFailed(SILENT, retry_after_s=5) from error
             raise
         finally:
             del self._opening[key]
@@ -160,7 +170,7 @@ class RemoteEngine:
 
     def _welcome(self, wire: Wire, message: Message) -> None:
         self._info = unpack_info(message["info"])
-        self._status = unpack_status(message["status"])
+        self._take_status(message)
         self._ticks = TickClock(self._clock, origin_s=message["origin_s"], lead_s=LEAD_S)
         self._wire = wire
         self._connected.set()
@@ -177,7 +187,7 @@ class RemoteEngine:
     def _hear(self, message: Message) -> None:
         match message["type"]:
             case "status":
-                self._status = unpack_status(message["status"])
+                self._take_status(message)
             case "frames":
                 for key, tick, index, text, heard in message["frames"]:
                     self._deliver(key, tick, AgentFrame(index, _NOTHING, text), heard)

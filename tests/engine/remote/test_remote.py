@@ -13,11 +13,12 @@ import pytest
 
 from rtc_agent.clock import MonotonicClock
 from rtc_agent.engine.local import LocalEngine
-from rtc_agent.engine.remote import memory
+from rtc_agent.engine.remote import client, host, memory
 from rtc_agent.engine.remote.client import LOST, RemoteEngine
 from rtc_agent.engine.remote.host import EngineHost
 from rtc_agent.engine.remote.memory import FrameMemory
 from rtc_agent.engine.runner import ThreadRunner
+from rtc_agent.engine.session import LocalSession
 from rtc_agent.engine.stepper import FRAME_SAMPLES, SamplingSpec, SessionSpec
 from rtc_agent.errors import EngineFailed, ServerFull
 from tests.engine.fakes import FakeStepper, NumberedSource, RecordingSink
@@ -161,6 +162,39 @@ async def test_an_engine_that_dies_ends_its_sessions_and_is_used_again_once_back
         await until(lambda: sink.ready)
         again.start()
         await until(lambda: len(sink.frames) > 3)
+
+
+async def test_an_engine_that_dies_while_it_opens_a_session_is_a_refusal(tmp_path: Path) -> None:
+    async with pair(tmp_path) as it:
+        asked = asyncio.Event()
+
+        async def never(*_: object) -> LocalSession:
+            asked.set()
+            await asyncio.Event().wait()
+            raise AssertionError
+
+        assert it.host is not None
+        it.host.engine.open = never  # type: ignore[method-assign]
+        sink = RecordingSink()
+        opening = asyncio.create_task(it.client.open(SessionSpec(), NumberedSource(), sink, "a"))
+        await asked.wait()
+        await it.stop_host()
+        with pytest.raises(EngineFailed, match=LOST):
+            await opening
+
+
+async def test_an_engine_that_says_nothing_is_not_ready(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "STALE_S", 0.8)
+    monkeypatch.setattr(host, "STATUS_EVERY_S", 0.05)
+    async with pair(tmp_path) as it:
+        await asyncio.sleep(1)
+        assert it.client.status().ready
+        monkeypatch.setattr(host, "STATUS_EVERY_S", 600.0)
+        await until(lambda: not it.client.status().ready)
+        assert it.client.status().detail == client.SILENT
+        assert it.client.status().slots == 4
 
 
 async def test_a_failing_row_and_a_failing_call_end_alone(tmp_path: Path) -> None:
