@@ -89,6 +89,10 @@ class TelephonySettings(BaseModel):
     outgoing: list[str] = Field(
         default=[], description="SIP addresses that may be called, with * and ?; empty: none"
     )
+    call_token: SecretStr = Field(
+        default=SecretStr(""),
+        description="who brings it as bearer may make and end calls over HTTP; empty: nobody may",
+    )
     ring_limit_s: float = Field(
         default=60, gt=0, description="seconds that a called party's telephone rings at most"
     )

@@ -135,6 +135,13 @@ class PhoneLine:
             raise UnknownCall("No telephone call of that id is in progress.")
         return call
 
+    def check_outgoing(self, uri: str) -> None:
+        """Raises InvalidRequest or NumberNotAllowed for what may not be called."""
+        if janus_sip.parse_uri(uri) is None:
+            raise InvalidRequest(f"{uri[:100]!r} is no SIP address; expected sip:name@host.")
+        if not self._settings.may_call(uri):
+            raise NumberNotAllowed("The settings (telephony.outgoing) do not allow that address.")
+
     async def dial(self, uri: str, rule: DialRule | None = None) -> PhoneCall:
         """Call a SIP address; the agent talks once somebody answers.
 
@@ -150,10 +157,7 @@ class PhoneLine:
             ServerFull, ServerDraining, EngineFailed: not now.
             GatewayUnreachable, GatewayRefused: the line cannot call at the moment.
         """
-        if janus_sip.parse_uri(uri) is None:
-            raise InvalidRequest(f"{uri[:100]!r} is no SIP address; expected sip:name@host.")
-        if not self._settings.may_call(uri):
-            raise NumberNotAllowed("The settings (telephony.outgoing) do not allow that address.")
+        self.check_outgoing(uri)
         status = self.status()
         if self._closing or not status.ready:
             raise GatewayUnreachable(f"The phone line is not ready: {status.detail}.")

@@ -14,7 +14,7 @@ from rtc_agent.clock import MonotonicClock
 from rtc_agent.errors import RtcAgentError
 from rtc_agent.telephony.agent_side import AgentLeg, LegOwner, LegReport
 from rtc_agent.telephony.config import DialRule, TelephonySettings
-from rtc_agent.telephony.phone_line import PhoneLine
+from rtc_agent.telephony.phone_line import SPARE_HANDLES, PhoneLine
 from tests.telephony.fake_janus import Body, FakeJanus, fake_janus
 
 ANSWER = """v=0
@@ -204,7 +204,8 @@ async def fake_bench(
         bench = FakeBench(fake, plugin, agents, line, folder)
         try:
             if ready:
-                await fake.wait_for(lambda: line.status().ready and len(bench.handles) >= 4)
+                handles = telephony.lines + SPARE_HANDLES
+                await fake.wait_for(lambda: line.status().ready and len(bench.handles) == handles)
             yield bench
         finally:
             await line.aclose()
