@@ -117,8 +117,13 @@ def created(
     return response
 
 
-async def patch(request: web.Request, resource: Resource) -> web.StreamResponse:
+async def patch(
+    request: web.Request, resource: Resource, conditional: bool = True
+) -> web.StreamResponse:
     """Trickle the fragment in the body into the session.
+
+    Args:
+        conditional: `If-Match` is needed, and not only heeded.
 
     Raises:
         UnsupportedMediaType, InvalidRequest: it is no fragment.
@@ -128,7 +133,9 @@ async def patch(request: web.Request, resource: Resource) -> web.StreamResponse:
     if request.content_type != FRAGMENT:
         raise UnsupportedMediaType(f"A PATCH must be {FRAGMENT}, not {request.content_type}.")
     fragment = parse_fragment(await read_text(request, MAX_SDP_BYTES))
-    check_match(request.headers.get(hdrs.IF_MATCH), resource.etag)
+    if_match = request.headers.get(hdrs.IF_MATCH)
+    if conditional or if_match is not None:
+        check_match(if_match, resource.etag)
     if is_restart(fragment, resource.ufrag):
         raise UnsupportedOffer("ICE restarts are not done here; the session goes on as it was.")
     transport = resource.transport

@@ -45,9 +45,9 @@ async def post_whep(request: web.Request) -> web.StreamResponse:
 
 @as_problem
 async def patch_whep(request: web.Request) -> web.StreamResponse:
-    """Trickled candidates."""
+    """Trickled candidates. WHEP is a draft, and whip-whep 1.2.0 sends no `If-Match` with them."""
     _authorize(request)
-    return await patch(request, _find(request)[1])
+    return await patch(request, _find(request)[1], conditional=False)
 
 
 @as_problem

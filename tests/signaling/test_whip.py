@@ -164,6 +164,10 @@ async def test_a_supervisor_hears_both_sides_until_one_goes(aiohttp_client: Star
         url = response.headers["Location"]
         headers = FRAGMENT | BEARER | {"If-Match": response.headers["ETag"]}
         assert (await it.client.patch(url, data=TRICKLE, headers=headers)).status == 204
+        del headers["If-Match"]
+        assert (await it.client.patch(url, data=TRICKLE, headers=headers)).status == 204
+        wrong = headers | {"If-Match": '"another"'}
+        assert (await it.client.patch(url, data=TRICKLE, headers=wrong)).status == 412
         assert (await it.client.delete(url)).status == 401
         assert (await it.client.delete(url, headers=BEARER)).status == 200
         assert listener.closed == 1

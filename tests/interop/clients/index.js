@@ -1,0 +1,8 @@
+/** The page's global `interop`: each client, wrapped so that a test can drive it by name. */
+
+import * as sound from "./sound.js";
+import * as pipecat from "./pipecat.js";
+import * as realtime from "./realtime.js";
+import * as whip from "./whip.js";
+
+window.interop = { pipecat, realtime, sound, whip };

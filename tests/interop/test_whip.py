@@ -1,0 +1,50 @@
+"""whip-whep in Chromium: publishing both ways, publishing only, listening in."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.interop.conftest import LISTEN_TOKEN
+from tests.interop.driver import Client
+
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
+
+
+async def connected(client: Client, which: str) -> None:
+    async def look() -> bool:
+        return bool((await client.do("whip.states"))[which] == "connected")
+
+    await client.until(look)
+
+
+async def test_a_call_both_ways(client: Client) -> None:
+    session = await client.do("whip.publish", client.server.url, "sendrecv")
+    assert session["etag"].startswith('"')
+    await connected(client, "publishing")
+    assert await client.do("whip.direction") == "sendrecv"
+    await client.hears_sound()
+    await client.do("whip.unpublish")
+    await client.slots_return()
+
+
+async def test_publishing_only_and_a_supervisor_who_listens(client: Client) -> None:
+    await client.do("whip.publish", client.server.url, "sendonly")
+    await connected(client, "publishing")
+    assert await client.do("whip.direction") == "sendonly"
+    call_id = await client.until(lambda: newest_call(client))
+    assert "401" in await client.do("whip.listen", client.server.url, call_id, "wrong")
+    said = await client.do("whip.listen", client.server.url, call_id, LISTEN_TOKEN)
+    assert said == "listening"
+    await connected(client, "listening")
+    await client.hears_sound()
+    await client.do("whip.unlisten")
+    await client.do("whip.unpublish")
+    await client.slots_return()
+
+
+async def newest_call(client: Client) -> str | None:
+    """The public id of the call that went live last, as the log has it."""
+    ids = re.findall(r"\[(call-\w+)\] live after", client.server.log)
+    return ids[-1] if ids else None
