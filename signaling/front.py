@@ -12,6 +12,7 @@ import logging
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 
 import aiohttp
@@ -19,13 +20,14 @@ from aiohttp import web
 
 from rtc_agent.errors import EngineFailed
 from signaling.app import MAX_BODY_BYTES
-from signaling.errors import answer_errors
+from signaling.errors import answer_errors, error_response
 
 log = logging.getLogger(__name__)
 
 LOOK_EVERY_S = 1.0
 LOOK_TIMEOUT_S = 2.0
-PLACE_TIMEOUT_S = 30.0
+PLACE_TIMEOUT_S = 9.0
+"""A worker that takes so long hangs; clients wait for an answer little longer."""
 _OWNED = re.compile(r"(?:^|[/=])(?:call-)?(w\d+)-[\w-]+")
 _HOP_BY_HOP = {
     *("connection", "keep-alive", "transfer-encoding", "upgrade", "te", "trailer"),
@@ -104,15 +106,17 @@ class Front:
         if owner is None and request.path == "/healthz":
             return web.json_response({"status": "ok"})
         for worker in self._candidates(owner):
-            places = request.method == "POST"
-            worker.calls += places
+            is_socket = request.headers.get("Upgrade", "").lower() == "websocket"
+            worker.calls += is_socket or request.method == "POST"
             try:
-                if request.headers.get("Upgrade", "").lower() == "websocket":
+                if is_socket:
                     return await self._pass_on_socket(request, worker)
                 return await self._pass_on_request(request, worker, body)
             except aiohttp.ClientConnectorError:
                 # Nothing was sent, so another worker may have it.
                 worker.alive = False
+            except aiohttp.WSServerHandshakeError as refusal:
+                return _refused_socket(refusal)
             except (aiohttp.ClientError, TimeoutError) as error:
                 worker.alive = False
                 raise EngineFailed(
@@ -173,6 +177,15 @@ class Front:
                 task.cancel()
             await outer.close(code=inner.close_code or 1000)
             return outer
+
+
+def _refused_socket(refusal: aiohttp.WSServerHandshakeError) -> web.Response:
+    """A worker's refusal of a WebSocket. The client library drops its body."""
+    reason = HTTPStatus(refusal.status).phrase
+    headers = refusal.headers or {}
+    kept = {name: headers[name] for name in ("Retry-After",) if name in headers}
+    message = f"The connection was refused: {reason}."
+    return error_response(refusal.status, reason.lower().replace(" ", "_"), message, kept)
 
 
 Socket = web.WebSocketResponse | aiohttp.ClientWebSocketResponse
