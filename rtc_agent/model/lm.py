@@ -12,6 +12,7 @@ encoded; the reference runs the same position a call later.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -19,7 +20,13 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from rtc_agent.model.depformer import Depformer
-from rtc_agent.model.sampling import TEXT_STREAM, SamplingState, draw, gumbel_noise
+from rtc_agent.model.sampling import (
+    AUDIO_STREAMS,
+    TEXT_STREAM,
+    SamplingState,
+    draw,
+    gumbel_noise,
+)
 from rtc_agent.model.spec import (
     AGENT_ROWS,
     TEXT_ROW,
@@ -94,7 +101,7 @@ class LanguageModel:
         column[:, _FIRST_USER] = torch.where(position == 0, self.spec.audio_sos, user[:, 0])
         context = self.temporal.step(self.temporal.embed(column), state.temporal)
         logits = F.linear(context, w.text_linear)
-        noise = None if greedy else gumbel_noise(state.sampling.seed, position)
+        noise = None if greedy else self._noise(state.sampling, position)
         finite = logits.isfinite().all(-1)
         text = _choose(logits, state.sampling, noise, TEXT_STREAM)
 
@@ -134,7 +141,7 @@ class LanguageModel:
         context = prefix.last[None]
         logits = F.linear(context, self.weights.text_linear)
         position = self.state.position[row : row + 1] - 1
-        noise = gumbel_noise(sampling.seed, position)
+        noise = self._noise(sampling, position)
         text = _choose(logits, sampling, noise, TEXT_STREAM)
         codes = self._opening.run(
             context, text, lambda k, code: _choose(code, sampling, noise, 1 + k), steps=1
@@ -145,8 +152,21 @@ class LanguageModel:
         self.state.column[row] = opening
         return logits
 
+    def _noise(self, sampling: SamplingState, position: Tensor) -> tuple[Tensor, ...]:
+        """[rows, card] of every draw of a position."""
+        text, audio = (
+            gumbel_noise(sampling.seed, position, streams, card)
+            for streams, card in (
+                ((TEXT_STREAM,), self.spec.text_card),
+                (AUDIO_STREAMS, self.spec.card),
+            )
+        )
+        return (*text.unbind(1), *audio.unbind(1))
 
-def _choose(logits: Tensor, sampling: SamplingState, noise: Tensor | None, stream: int) -> Tensor:
+
+def _choose(
+    logits: Tensor, sampling: SamplingState, noise: Sequence[Tensor] | None, stream: int
+) -> Tensor:
     if noise is None:
         return logits.float().argmax(-1)
     kind = 0 if stream == TEXT_STREAM else 1
@@ -155,5 +175,5 @@ def _choose(logits: Tensor, sampling: SamplingState, noise: Tensor | None, strea
         sampling.greedy[:, kind],
         sampling.temperature[:, kind],
         sampling.top_k[:, kind],
-        noise[:, stream],
+        noise[stream],
     )

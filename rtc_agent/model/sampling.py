@@ -1,7 +1,8 @@
 """Drawing tokens: greedy, or temperature and top-k, every row by its own settings.
 
 Sampling is the Gumbel trick: the largest of logits / temperature + Gumbel noise is a draw from
-their softmax. The noise belongs to (seed, position, codebook, rank among the candidates).
+their softmax. The noise belongs to (seed, position, codebook, token), so no order among equal
+logits, and no way of finding the candidates, shows in what is drawn.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from rtc_agent.errors import InvalidRequest
 from rtc_agent.model.philox import philox, uniform
 
 MAX_TOP_K = 512
-"""Candidates that are ever drawn from; the reference's largest setting is 250."""
+"""Largest top-k that can be asked for; the reference's largest setting is 250."""
 TEXT_STREAM = 0
 """Which draw of a position is the text's; codebook k's is 1 + k."""
-STREAMS = 9
+AUDIO_STREAMS = range(1, 9)
 _LEAST_TEMPERATURE = 1e-4
 _SEED_BITS = 64
 
@@ -88,25 +89,27 @@ class SamplingState:
         )
 
 
-def gumbel_noise(seed: Tensor, position: Tensor) -> Tensor:
-    """The noise of every draw of one tick.
+def gumbel_noise(seed: Tensor, position: Tensor, streams: Sequence[int], card: int) -> Tensor:
+    """The noise of draws of one tick.
 
     Args:
         seed: [rows, 2] as in `SamplingState`.
         position: [rows] int64, the position whose output is sampled.
+        streams: which draws of the position.
+        card: tokens there are to choose from.
 
     Returns:
-        float32 [rows, STREAMS, MAX_TOP_K], by rank among the candidates.
+        float32 [rows, len(streams), card]
     """
     device = seed.device
-    block = torch.arange(MAX_TOP_K // 4, device=device)[None, None]
-    stream = torch.arange(STREAMS, device=device)[None, :, None]
+    token = torch.arange(card, device=device)
+    stream = torch.tensor(streams, device=device)[:, None]
     place = position[:, None, None]
     words = philox(
-        (block, stream, place & 0xFFFFFFFF, place >> 32),
+        (token, stream, place & 0xFFFFFFFF, place >> 32),
         (seed[:, 0, None, None], seed[:, 1, None, None]),
     )
-    return -torch.log(-torch.log(uniform(words.flatten(2))))
+    return -torch.log(-torch.log(uniform(words[..., 0])))
 
 
 def draw(
@@ -118,17 +121,17 @@ def draw(
         logits: [rows, card], any float dtype; computed on in float32.
         greedy: [rows] bool: take the largest logit.
         temperature: [rows] float32, above zero.
-        top_k: [rows] int64, how many of the largest logits are candidates.
-        noise: [rows, MAX_TOP_K] Gumbel noise.
+        top_k: [rows] int64, 1 … `MAX_TOP_K`: candidates are so many of the largest logits, and
+            whatever equals the least of these.
+        noise: [rows, card] Gumbel noise.
 
     Returns:
         [rows] int64
     """
     wide = logits.float()
-    candidates = min(MAX_TOP_K, wide.shape[-1])
-    values, ids = wide.topk(candidates, dim=-1)
-    rank = torch.arange(candidates, device=wide.device)
-    scores = values / temperature[:, None] + noise[:, :candidates]
-    scores = scores.masked_fill(rank >= top_k[:, None], float("-inf"))
-    sampled = ids.gather(-1, scores.argmax(-1, keepdim=True))[:, 0]
-    return torch.where(greedy, wide.argmax(-1), sampled)
+    card = wide.shape[-1]
+    largest = wide.topk(min(MAX_TOP_K, card), dim=-1).values
+    least = largest.gather(-1, top_k.clamp(max=card)[:, None] - 1)
+    scores = wide / temperature[:, None] + noise
+    scores = scores.masked_fill(wide < least, float("-inf"))
+    return torch.where(greedy, wide.argmax(-1), scores.argmax(-1))

@@ -15,8 +15,8 @@ from rtc_agent.engine.stepper import SamplingSpec
 from rtc_agent.errors import InvalidRequest
 from rtc_agent.model.philox import philox, uniform
 from rtc_agent.model.sampling import (
+    AUDIO_STREAMS,
     MAX_TOP_K,
-    STREAMS,
     SamplingState,
     check_sampling,
     draw,
@@ -66,12 +66,8 @@ N = 3_000
 
 @cache
 def _noise() -> Tensor:
-    """The noise of one session's first positions, as far as forty candidates need it."""
-    pieces = [
-        gumbel_noise(torch.tensor([[7, 9]]), positions)[:, :, :40].clone()
-        for positions in torch.arange(N).split(100)
-    ]
-    return torch.cat(pieces)
+    """The noise of one session's first positions over forty tokens."""
+    return gumbel_noise(torch.tensor([[7, 9]]), torch.arange(N), range(9), 40)
 
 
 def _draws(logits: Tensor, temperature: float, top_k: int, stream: int = 1) -> Tensor:
@@ -80,7 +76,7 @@ def _draws(logits: Tensor, temperature: float, top_k: int, stream: int = 1) -> T
         torch.zeros(N, dtype=torch.bool),
         torch.full((N,), temperature),
         torch.full((N,), top_k),
-        _noise()[:, stream],
+        _noise()[:, stream, : len(logits)],
     )
 
 
@@ -109,8 +105,30 @@ def test_streams_of_a_position_are_independent() -> None:
     assert stats.chi2_contingency(pairs.numpy()).pvalue > 1e-3
 
 
-def test_exactly_k_candidates_even_when_tied() -> None:
-    assert len(set(_draws(torch.zeros(40), 1.0, 5).tolist())) == 5
+def test_what_equals_the_last_candidate_is_one_too() -> None:
+    logits = torch.zeros(40)
+    logits[:4] = 1.0
+    logits[30:] = -1.0
+    assert set(_draws(logits, 1.0, 4).tolist()) == set(range(4))
+    assert set(_draws(logits, 1.0, 5).tolist()) == set(range(30))
+
+
+def test_an_order_of_the_tokens_does_not_show() -> None:
+    """The noise goes with the token, not with where its logit stands among the others."""
+    logits = torch.randn(40, generator=torch.Generator().manual_seed(4))
+    order = torch.randperm(40, generator=torch.Generator().manual_seed(5))
+    shuffled = draw(
+        logits[order].repeat(N, 1),
+        torch.zeros(N, dtype=torch.bool),
+        torch.full((N,), 0.8),
+        torch.full((N,), 10),
+        _noise()[:, 1, order],
+    )
+    assert torch.equal(order[shuffled], _draws(logits, 0.8, 10))
+
+
+def test_a_top_k_beyond_the_vocabulary_is_all_of_it() -> None:
+    assert torch.equal(_draws(torch.zeros(40), 1.0, 40), _draws(torch.zeros(40), 1.0, MAX_TOP_K))
 
 
 @given(st.integers(0, 2**32), st.floats(1e-4, 1e-3))
@@ -118,7 +136,8 @@ def test_exactly_k_candidates_even_when_tied() -> None:
 def test_greedy_is_the_limit_of_small_temperatures(seed: int, temperature: float) -> None:
     generator = torch.Generator().manual_seed(seed)
     logits = torch.randperm(64, generator=generator).float()[None] / 8
-    noise = gumbel_noise(torch.tensor([[seed & 0xFFFFFFFF, seed >> 32]]), torch.tensor([3]))
+    words = torch.tensor([[seed & 0xFFFFFFFF, seed >> 32]])
+    noise = gumbel_noise(words, torch.tensor([3]), (0,), 64)
     args = (torch.tensor([temperature]), torch.tensor([25]), noise[:, 0])
     cold = draw(logits, torch.tensor([False]), *args)
     greedy = draw(logits, torch.tensor([True]), *args)
@@ -128,10 +147,10 @@ def test_greedy_is_the_limit_of_small_temperatures(seed: int, temperature: float
 def test_noise_belongs_to_seed_and_position_alone() -> None:
     seeds = torch.tensor([[1, 0], [2, 0], [1, 1], [1, 0]])
     positions = torch.tensor([5, 5, 5, 2**33 + 5])
-    together = gumbel_noise(seeds, positions)
-    assert together.shape == (4, STREAMS, MAX_TOP_K)
+    together = gumbel_noise(seeds, positions, AUDIO_STREAMS, 50)
+    assert together.shape == (4, 8, 50)
     for row in range(4):
-        alone = gumbel_noise(seeds[row : row + 1], positions[row : row + 1])
+        alone = gumbel_noise(seeds[row : row + 1], positions[row : row + 1], AUDIO_STREAMS, 50)
         assert torch.equal(alone[0], together[row])
         assert all(not torch.equal(together[row], together[o]) for o in range(4) if o != row)
 

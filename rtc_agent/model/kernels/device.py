@@ -38,4 +38,4 @@ def prefetch_l2(rows, LINES: tl.constexpr, PDL: tl.constexpr):
 
 def supports_pdl(device: torch.device) -> bool:
     """Whether dependent launch and bulk prefetch exist on the device."""
-    return device.type == "cuda" and torch.cuda.get_device_capability(device)[0] >= 9
+    return device.type == "cuda" and bool(torch.cuda.get_device_capability(device)[0] >= 9)
