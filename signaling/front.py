@@ -28,6 +28,7 @@ LOOK_EVERY_S = 1.0
 LOOK_TIMEOUT_S = 2.0
 PLACE_TIMEOUT_S = 9.0
 """A worker that takes so long hangs; clients wait for an answer little longer."""
+MAX_DEATHS = 2
 _OWNED = re.compile(r"(?:^|[/=])(?:call-)?(w\d+)-[\w-]+")
 _HOP_BY_HOP = {
     *("connection", "keep-alive", "transfer-encoding", "upgrade", "te", "trailer"),
@@ -105,6 +106,7 @@ class Front:
         owner = self._owner(request, body)
         if owner is None and request.path == "/healthz":
             return web.json_response({"status": "ok"})
+        died = 0
         for worker in self._candidates(owner):
             is_socket = request.headers.get("Upgrade", "").lower() == "websocket"
             worker.calls += is_socket or request.method == "POST"
@@ -112,16 +114,20 @@ class Front:
                 if is_socket:
                     return await self._pass_on_socket(request, worker)
                 return await self._pass_on_request(request, worker, body)
+            except aiohttp.WSServerHandshakeError as refusal:
+                return _refused_socket(refusal)
             except aiohttp.ClientConnectorError:
                 # Nothing was sent, so another worker may have it.
                 worker.alive = False
-            except aiohttp.WSServerHandshakeError as refusal:
-                return _refused_socket(refusal)
             except (aiohttp.ClientError, TimeoutError) as error:
                 worker.alive = False
-                raise EngineFailed(
-                    "The process that was to answer went away; try again.", retry_after_s=2
-                ) from error
+                died += 1
+                # What a worker that died had begun died with it, so another may have it too; but
+                # not a third one, in case it was this request that they died of.
+                if owner or died == MAX_DEATHS or isinstance(error, TimeoutError):
+                    raise EngineFailed(
+                        "The process that was to answer went away; try again.", retry_after_s=2
+                    ) from error
         raise EngineFailed("No media process can answer at the moment.", retry_after_s=2)
 
     def _owner(self, request: web.Request, body: bytes) -> str | None:
@@ -175,6 +181,7 @@ class Front:
             _, rest = await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
             for task in rest:
                 task.cancel()
+            await asyncio.gather(*ways, return_exceptions=True)
             await outer.close(code=inner.close_code or 1000)
             return outer
 

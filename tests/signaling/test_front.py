@@ -29,6 +29,7 @@ class FakeWorker:
         self.path = path
         self.calls = 0
         self.hangs = False
+        self.dies = False
         self.requests: list[str] = []
         self.headers: dict[str, str] = {}
         self._runner: web.AppRunner | None = None
@@ -53,6 +54,9 @@ class FakeWorker:
     async def _answer(self, request: web.Request) -> web.Response:
         self.requests.append(f"{request.method} {request.path_qs}")
         self.headers = dict(request.headers)
+        if self.dies:
+            assert request.transport is not None
+            request.transport.abort()
         if self.hangs:
             await asyncio.sleep(600)
         body = (await request.read()).decode(errors="replace")
@@ -181,6 +185,24 @@ async def test_a_worker_that_is_down_costs_a_new_caller_nothing(bench: Bench) ->
     await bench.workers[0].start()
     await bench.front.look()
     assert "w0" in {await bench.where({}) for _ in range(6)}
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+async def test_a_worker_that_dies_over_a_request_leaves_it_to_another(
+    method: str, bench: Bench
+) -> None:
+    bench.workers[0].dies = True
+    for _ in range(4):
+        async with bench.client.request(method, "/api/offer") as response:
+            assert (await response.json())["worker"] in {"w1", "w12"}
+
+
+async def test_a_request_that_workers_die_of_does_not_kill_them_all(bench: Bench) -> None:
+    for worker in bench.workers:
+        worker.dies = True
+    status, answer = await bench.post({})
+    assert status == 503 and "went away" in answer["error"]["message"]
+    assert sum(len(worker.requests) for worker in bench.workers) == 2
 
 
 async def test_a_call_whose_worker_is_down_is_not_given_to_another(bench: Bench) -> None:
