@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rtc_agent.engine.stepper import FRAME_S, FRAME_SAMPLES, SAMPLE_RATE, Pcm
+from rtc_agent.engine.stepper import FRAME_SAMPLES, SAMPLE_RATE, Pcm
 from rtc_agent.media.aiortc_shim import RtpPacket
 from rtc_agent.media.codecs import (
     OPUS,
@@ -78,17 +78,15 @@ class AudioReceiver:
         self._delay = DelayController()
         self._packet_samples = PACKET_SAMPLES
         self._now_s = 0.0
-        self._tick_slack_s: float | None = None
-        self._last_read_s: float | None = None
+        self._latest_arrival_s: float | None = None
         self._last_head = 0
-        self._missed_tick_s = 0.0
+        self._missed_frame: int | None = None
         self.rate = 0.0
         """By how much faster than it came the last frame was read."""
         self.waits = 0
         """Times that speech was filled in because its packets were late."""
         self._held = 0
         self._hold_s = float("inf")
-        self._hold_added_s = 0.0
         self._since_packet = 0
         self._active = False
         self._concealed = 0
@@ -116,8 +114,8 @@ class AudioReceiver:
                 now_s,
             )
         )
-        if self._buffer.counts.late > late_before and self._last_read_s is not None:
-            self._note_late(now_s)
+        if self._buffer.counts.late > late_before:
+            self._note_late(now_s, length)
 
     def read(self, samples: int, now_s: float) -> Pcm:
         """The `samples` that end now. Called once a tick."""
@@ -128,7 +126,7 @@ class AudioReceiver:
         self._settle_hold()
         self._shed_backlog(samples)
         self._now_s = now_s
-        self._tick_slack_s = None
+        self._latest_arrival_s = None
         error = 0.0
         if not self._held:
             error = self._delay.error_s(
@@ -143,10 +141,11 @@ class AudioReceiver:
             pcm = self._take_shortened(samples, rate, error)
         else:
             pcm = self._take_lengthened(samples, rate, -error)
-        if self._tick_slack_s is not None:
-            self._delay.observe(self._tick_slack_s + self._reader.surplus() / SAMPLE_RATE)
         assert self._buffer.head is not None
-        self._last_read_s, self._last_head = now_s, self._buffer.head
+        self._last_head = self._buffer.head
+        if self._latest_arrival_s is not None:
+            self._delay.observe(self._latest_arrival_s - self._last_head / SAMPLE_RATE)
+        self._delay.tick(now_s - (self._last_head - self._reader.surplus()) / SAMPLE_RATE)
         return pcm
 
     def skip(self, samples: int, now_s: float) -> None:
@@ -157,7 +156,7 @@ class AudioReceiver:
 
     def fell_behind(self, samples: int) -> None:
         """A tick passed without a read: what is read from now on is older by so much."""
-        self._delay.added(samples / SAMPLE_RATE)
+        self._delay.moved(samples / SAMPLE_RATE)
 
     def stats(self) -> ReceiveStats:
         counts = self._buffer.counts
@@ -181,11 +180,11 @@ class AudioReceiver:
 
     def _shed_backlog(self, samples: int) -> None:
         waiting = self._buffer.waiting() + self._reader.surplus() - samples
-        excess = waiting - MAX_BACKLOG - round(self._delay.need_s * SAMPLE_RATE)
+        excess = waiting - MAX_BACKLOG - round(self._delay.safety_s * SAMPLE_RATE)
         if excess > 0:
             assert self._buffer.head is not None
             self._dropped += self._buffer.pass_over(excess)
-            self._delay.added(-excess / SAMPLE_RATE)
+            self._delay.moved(-excess / SAMPLE_RATE)
 
     def _take(self, samples: int, rate: float) -> Pcm:
         while (missing := self._reader.missing(samples, rate)) > 0:
@@ -220,7 +219,7 @@ class AudioReceiver:
         wanted = max(wanted, self._packet_samples)
         stretch = self._buffer.read(wanted)
         if isinstance(stretch, Played):
-            self._note_slack(stretch.packet)
+            self._note_arrival(stretch.packet)
             if self._ends_talk(stretch.packet):
                 # Decoding it would start concealment of whatever was last heard.
                 self._active = False
@@ -238,32 +237,29 @@ class AudioReceiver:
         if self._active and self._held < MAX_HOLD:
             if not self._held:
                 self.waits += 1
-                self._hold_s, self._hold_added_s = self._now_s, self._delay.added_s
+                self._hold_s = self._now_s
             self._held += wanted
-            self._delay.added(wanted / SAMPLE_RATE)
+            self._delay.moved(wanted / SAMPLE_RATE)
         else:
             self._buffer.pass_over(wanted)
         return self._fill(wanted)
 
-    def _note_late(self, now_s: float) -> None:
+    def _note_late(self, now_s: float, length: int) -> None:
         """A packet came after its tick: one observation for all that missed the same tick."""
-        assert self._last_read_s is not None
-        frames_ago = (self._last_head - self._buffer.late_start - 1) // FRAME_SAMPLES
-        due_s = self._last_read_s - max(0, frames_ago) * FRAME_S
-        if due_s != self._missed_tick_s:
-            self._missed_tick_s = due_s
-            self._delay.observe(due_s - now_s)
+        start = self._buffer.late_start
+        if start // FRAME_SAMPLES != self._missed_frame:
+            self._missed_frame = start // FRAME_SAMPLES
+            self._delay.observe(now_s - (start + length) / SAMPLE_RATE)
 
-    def _note_slack(self, packet: MediaPacket) -> None:
-        """How much later this packet could have come."""
+    def _note_arrival(self, packet: MediaPacket) -> None:
+        """What a packet that is played says of the network."""
         self._packet_samples = packet.length
         if packet.arrival_s > self._hold_s:
-            # It was waited for: its time was the tick that began the wait.
-            self._delay.observe(self._hold_s - packet.arrival_s, self._hold_added_s)
+            # It was waited for: it alone says how much lag there should have been.
+            self._delay.observe(packet.arrival_s - packet.end / SAMPLE_RATE)
             self._hold_s = float("inf")
-        slack = self._now_s - packet.arrival_s
-        if self._tick_slack_s is None or slack < self._tick_slack_s:
-            self._tick_slack_s = slack
+        elif self._latest_arrival_s is None or packet.arrival_s > self._latest_arrival_s:
+            self._latest_arrival_s = packet.arrival_s
 
     def _settle_hold(self) -> None:
         """What was filled while waiting stands for whatever turned out never to come."""
@@ -275,7 +271,7 @@ class AudioReceiver:
         if gap > 0:
             passed = min(gap, self._held)
             self._buffer.pass_over(passed)
-            self._delay.added(-passed / SAMPLE_RATE)
+            self._delay.moved(-passed / SAMPLE_RATE)
             # What was waited for never came; this packet was not due yet.
             self._hold_s = float("inf")
         self._held = 0

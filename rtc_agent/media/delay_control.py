@@ -1,13 +1,14 @@
 """How far behind the caller a receiver must read, learned from how punctual packets are.
 
-The margin of a tick is the time by which its last packet could have come later and still have been
-heard, if the frame had ended with that packet. Margins of the last 12 s, less the delay that the
-reader has added since, say what the network needs. Nothing here knows a sender's clock rate: a
-clock that runs fast or slow shows as margins that grow or shrink.
+The lag is the time from a place on the caller's timeline to the tick whose frame ends there. What a
+tick needed is the least lag at which its last packet would still have been in time, had the frame
+ended with that packet. Needs of the last 12 s say what the network asks for; they are the network's
+alone, whatever lag the reader had, and however late its ticks were. Nothing here knows a sender's
+clock rate: a clock that runs fast or slow shows as needs that shrink or grow.
 
 The frame is kept ending with a packet, at the least delay at which that packet is in time: to move
 by less than a packet would gain nothing. Only while the sender's clock drifts past ours may frames
-end anywhere; the margin is then held at what is enough for any place.
+end anywhere; the lag is then held at what is enough for any place.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from math import ceil
 from rtc_agent.engine.stepper import FRAME_S, SAMPLE_RATE
 
 SAFETY_S = 0.003
-"""The margin kept on a quiet path: an event loop is late by so much now and then."""
+"""The lag kept above what is needed: an event loop is late by so much now and then."""
 SAFETY_SHARE = 0.1
-"""And so much of the spread of margins on a path that is not quiet."""
+"""And so much of the spread of needs, on a path that is not quiet."""
 EDGE_S = 2 / SAMPLE_RATE
 """A frame ends so much before the end of its last packet, for rounding to have room."""
 MAX_RATE = 0.001
@@ -30,11 +31,13 @@ HASTY_RATE = 0.004
 GENTLE_RATE = 0.0006
 """Twice the error of the worst crystal."""
 WINDOW_TICKS = 150
-_QUANTILE = 0.02
+_QUANTILE = 0.98
+_LAG_TICKS = 12
+"""The least lag of so many ticks is the lag; in the others the tick itself was late."""
 _WARM_UP_TICKS = 12
 _DRIFT_STEP_S = 0.001
 _DRIFT_SHARE = 0.2
-"""Margins drift if they moved within the window by the one and this share of their spread."""
+"""Needs drift if they moved within the window by the one and this share of their spread."""
 _OUTAGE_S = 0.1
 """A packet later than this tells of an outage, not of what the path needs."""
 _START_S = 0.0015
@@ -54,9 +57,10 @@ class DelayController:
     """Decides, tick by tick, whether the reader is to fall back or to catch up."""
 
     def __init__(self) -> None:
-        self._margins: deque[float] = deque(maxlen=WINDOW_TICKS)
-        self._added_s = 0.0
-        self._need_s = SAFETY_S
+        self._needs: deque[float] = deque(maxlen=WINDOW_TICKS)
+        self._lags: deque[float] = deque(maxlen=_LAG_TICKS)
+        self._moved_s = 0.0
+        self._safety_s = SAFETY_S
         self._pending_s = 0.0
         self._drifting = False
         self._correcting = False
@@ -64,37 +68,39 @@ class DelayController:
         self._look_ahead = False
 
     @property
-    def added_s(self) -> float:
-        """Delay added to the reader since the start, in seconds; negative if taken away."""
-        return self._added_s
-
-    @property
-    def need_s(self) -> float:
-        """The margin that this path needs."""
-        return self._need_s
+    def safety_s(self) -> float:
+        """The lag kept above what is needed."""
+        return self._safety_s
 
     @property
     def loss(self) -> float:
         """The share of packets lost of late."""
         return self._loss
 
-    def added(self, seconds: float) -> None:
-        """The reader fell back (or, negative, was set forward) by so much, unasked."""
-        self._added_s += seconds
+    @property
+    def lag_s(self) -> float:
+        """The reader's lag, less the lateness of ticks; 0 before the first."""
+        return min(self._lags, default=0.0) + self._moved_s
+
+    def tick(self, lag_s: float) -> None:
+        """A frame was read with so much lag."""
+        self._lags.append(lag_s - self._moved_s)
+
+    def moved(self, seconds: float) -> None:
+        """The lag grew (or, negative, shrank) by so much, unasked."""
+        self._moved_s += seconds
         self._pending_s = 0.0
 
     def corrected(self, seconds: float) -> None:
-        """The reader fell back (or, negative, caught up) by so much, as it was asked to."""
-        self._added_s += seconds
+        """The lag grew (or, negative, shrank) by so much, as it was asked to."""
+        self._moved_s += seconds
         if self._pending_s:
             self._pending_s += seconds
 
-    def observe(self, margin_s: float, added_s: float | None = None) -> None:
-        """A tick's margin; `added_s` is the added delay it was measured under, if not today's."""
-        if margin_s < -_OUTAGE_S:
-            return
-        under = self._added_s if added_s is None else added_s
-        self._margins.append(margin_s - under)
+    def observe(self, needed_s: float) -> None:
+        """The lag that a tick's packets, or one that came too late, needed."""
+        if needed_s - self.lag_s <= _OUTAGE_S:
+            self._needs.append(needed_s)
 
     def observe_packet(self, lost: bool) -> None:
         """One packet that was due, here or lost."""
@@ -113,20 +119,20 @@ class DelayController:
             recoverable: a lost packet can be had from the one after it, which is worth waiting for
                 while packets are being lost.
         """
-        if len(self._margins) < _WARM_UP_TICKS:
+        if len(self._needs) < _WARM_UP_TICKS:
             return 0.0
-        ordered = sorted(self._margins)
-        lowest = ordered[int(len(ordered) * _QUANTILE)]
-        spread = ordered[len(ordered) // 2] - lowest
-        margin = lowest + self._added_s
-        self._need_s = SAFETY_S + SAFETY_SHARE * spread
+        ordered = sorted(self._needs)
+        needed = ordered[min(int(len(ordered) * _QUANTILE), len(ordered) - 1)]
+        spread = needed - ordered[len(ordered) // 2]
+        margin = self.lag_s - needed
+        self._safety_s = SAFETY_S + SAFETY_SHARE * spread
         if recoverable and self._look_ahead:
             # Where packets wait anyway, the next one mostly does too.
-            self._need_s += max(0.0, packet_s - spread)
+            self._safety_s += max(0.0, packet_s - spread)
         was_drifting, self._drifting = self._drifting, self._drifts(spread)
         if self._drifting:
             self._pending_s = 0.0
-            return margin - self._need_s - packet_s
+            return margin - self._safety_s - packet_s
         if was_drifting:
             self._correcting = False
         if not self._pending_s:
@@ -135,10 +141,10 @@ class DelayController:
 
     def _next_move(self, margin: float, unread_s: float, packet_s: float) -> float:
         slack = margin - unread_s
-        if slack < self._need_s / 2:
-            short = ceil((self._need_s / 2 - slack) / packet_s)
+        if slack < self._safety_s / 2:
+            short = ceil((self._safety_s / 2 - slack) / packet_s)
             return unread_s - short * packet_s - EDGE_S
-        if (spare := slack - self._need_s - _ROOM_S) >= packet_s:
+        if (spare := slack - self._safety_s - _ROOM_S) >= packet_s:
             return int(spare / packet_s) * packet_s
         if unread_s > 4 * EDGE_S:
             return unread_s - EDGE_S
@@ -163,10 +169,10 @@ class DelayController:
         return abs(error_s) > _URGENT_S
 
     def _drifts(self, spread_s: float) -> bool:
-        """Whether margins clearly move one way."""
-        count = len(self._margins)
+        """Whether needs clearly move one way."""
+        count = len(self._needs)
         block = count // 4
-        margins = list(self._margins)
-        old = sorted(margins[:block])[block // 10]
-        new = sorted(margins[-block:])[block // 10]
+        needs = list(self._needs)
+        old = sorted(needs[:block])[block * 9 // 10]
+        new = sorted(needs[-block:])[block * 9 // 10]
         return abs(new - old) > _DRIFT_STEP_S + _DRIFT_SHARE * spread_s

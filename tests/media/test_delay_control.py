@@ -20,9 +20,11 @@ PACKET_S = 0.020
 
 
 def fed(margins: list[float]) -> DelayController:
+    """A controller at a lag of 1 s, on a network that left it such margins."""
     control = DelayController()
     for margin in margins:
-        control.observe(margin)
+        control.observe(1.0 - margin)
+        control.tick(1.0)
     return control
 
 
@@ -56,7 +58,7 @@ def test_a_move_is_carried_through_before_another_is_considered() -> None:
         rate = control.rate(left)
         assert 0 < rate <= MAX_RATE
         control.corrected(-rate * FRAME_S)
-    assert control.added_s == pytest.approx(-asked)
+    assert control.lag_s == pytest.approx(1.0 - asked)
     assert error(control) == 0.0
 
 
@@ -82,7 +84,7 @@ def test_after_an_outage_it_hurries() -> None:
 def test_jitter_keeps_more_than_a_quiet_path() -> None:
     control = fed([0.010 + 0.030 * (i % 2) for i in range(60)])
     error(control)
-    assert control.need_s == pytest.approx(SAFETY_S + 0.003)
+    assert control.safety_s == pytest.approx(SAFETY_S + 0.003)
 
 
 def test_losses_are_worth_a_packets_wait_where_they_can_be_recovered() -> None:
@@ -102,8 +104,19 @@ def test_an_outage_is_no_measure_of_jitter() -> None:
 def test_an_involuntary_delay_replaces_the_plan() -> None:
     control = fed([0.030] * 60)
     assert error(control) > 0
-    control.added(-0.020)
+    control.moved(-0.020)
     assert error(control) == 0.0
+
+
+def test_a_late_tick_is_no_lag_and_late_ticks_are() -> None:
+    control = fed([0.010] * 60)
+    for _ in range(3):
+        control.tick(1.1)
+    assert control.lag_s == pytest.approx(1.0)
+    assert error(control) == 0.0
+    for _ in range(12):
+        control.tick(1.1)
+    assert error(control) == pytest.approx(5 * PACKET_S)
 
 
 @given(
