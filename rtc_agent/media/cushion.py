@@ -11,6 +11,10 @@ _MARGIN_SHARE = 0.25
 WINDOW_FRAMES = 125
 _WARM_UP_FRAMES = 12
 _QUANTILE = 0.02
+_RECENT_FRAMES = 12
+_BACKLOG_S = 0.040
+"""Waits that were all longer than before by more than this, for a second, are a backlog: the ticks
+caught up after a stall. There is no need to see a whole window of them."""
 _ROOM_S = 0.002
 
 
@@ -22,6 +26,7 @@ class CushionController:
         self._added_s = 0.0
         self._low_s = 0.0
         self._margin_s = MARGIN_S
+        self._recent_low_s = 0.0
 
     def observe(self, wait_s: float) -> None:
         """A piece came so long before its first sample was to be sent; negative if after."""
@@ -29,6 +34,8 @@ class CushionController:
         ordered = sorted(self._waits)
         self._low_s = ordered[int(len(ordered) * _QUANTILE)]
         self._margin_s = MARGIN_S + _MARGIN_SHARE * (ordered[len(ordered) // 2] - self._low_s)
+        recent = list(self._waits)[-_RECENT_FRAMES:]
+        self._recent_low_s = min(recent) - _BACKLOG_S
 
     def added(self, seconds: float) -> None:
         """Whatever comes next waits so much longer (or, negative, shorter) than before."""
@@ -38,5 +45,6 @@ class CushionController:
         """How much sooner audio could be sent; negative if it should be sent later."""
         if len(self._waits) < _WARM_UP_FRAMES:
             return 0.0
-        error = self._low_s + self._added_s - self._margin_s
+        low = max(self._low_s, self._recent_low_s) + self._added_s
+        error = low - self._margin_s
         return 0.0 if -self._margin_s / 2 < error < _ROOM_S else error

@@ -43,3 +43,11 @@ def test_delay_added_since_counts_for_what_was_seen_before() -> None:
     assert control.error_s() == 0.0
     control.added(0.030)
     assert control.error_s() == pytest.approx(0.030)
+
+
+def test_a_backlog_shows_within_a_second() -> None:
+    control = fed([0.006] * 100)
+    for _ in range(12):
+        assert control.error_s() == 0.0
+        control.observe(0.166)
+    assert control.error_s() == pytest.approx(0.166 - 0.040 - MARGIN_S, abs=0.002)
