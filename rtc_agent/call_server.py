@@ -20,6 +20,8 @@ from rtc_agent.protocol.sdp import Flow
 from signaling.app import create_app
 from signaling.parts import Access, ServerParts, SocketTransport
 
+MAX_ADDRESS_BYTES = 48 * 1024
+"""Of a request's first line: Moshi clients write the whole persona into the address."""
 HTTP_CLOSE_S = 1.0
 """How long open HTTP requests may take to finish when the server stops."""
 
@@ -63,7 +65,10 @@ class CallServer:
             clock=clock,
         )
         self.runner = web.AppRunner(
-            create_app(self.parts), access_log=None, shutdown_timeout=HTTP_CLOSE_S
+            create_app(self.parts),
+            access_log=None,
+            shutdown_timeout=HTTP_CLOSE_S,
+            max_line_size=MAX_ADDRESS_BYTES,
         )
 
     async def start(self) -> None:

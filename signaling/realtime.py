@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from aiohttp import hdrs, web
+from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.typedefs import Handler
 from pydantic import BaseModel, Field
 
@@ -137,7 +138,8 @@ async def _read_form(request: web.Request) -> tuple[str, dict[str, Any]]:
     try:
         form = await request.post()
         fields = {name: _field(form.get(name)) for name in ("sdp", "session")}
-    except (ValueError, AssertionError, RuntimeError) as error:
+    except (ValueError, AssertionError, LookupError, RuntimeError, HttpProcessingError) as error:
+        # aiohttp answers a malformed part with whichever of these comes first.
         raise InvalidRequest("The multipart body cannot be read.") from error
     if not fields["sdp"]:
         raise InvalidRequest("The multipart body has no field `sdp`.")

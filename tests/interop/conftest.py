@@ -32,12 +32,19 @@ def unavailable(reason: str) -> None:
     pytest.skip(reason)
 
 
+def _installed() -> bool:
+    """Whether the packages are those of the lock file as it is now."""
+    done = PACKAGES / ".package-lock.json"
+    lock = HERE / "package-lock.json"
+    return done.is_file() and done.stat().st_mtime >= lock.stat().st_mtime
+
+
 @pytest.fixture(scope="session")
 def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """All clients in one script, of the versions in the lock file."""
     if shutil.which("npm") is None or shutil.which("node") is None:
         unavailable("npm is not installed (Debian packages: nodejs, npm)")
-    if not (PACKAGES / ".package-lock.json").is_file():
+    if not _installed():
         command = ["npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts"]
         installed = subprocess.run(
             command, cwd=HERE, capture_output=True, text=True, timeout=INSTALL_TIMEOUT_S

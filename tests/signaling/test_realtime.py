@@ -129,6 +129,17 @@ async def test_hanging_up_by_its_location(aiohttp_client: StartClient) -> None:
         (b"junk", {"Content-Type": "multipart/form-data"}, 400),
         (b"junk", {"Content-Type": "multipart/form-data; boundary=b"}, 400),
         (
+            b'--b\r\nContent-Disposition: form-data; name="\x01"\r\n\r\n{}\r\n--b--\r\n',
+            {"Content-Type": "multipart/form-data; boundary=b"},
+            400,
+        ),
+        (
+            b"--b\r\nContent-Type: text/x; charset=none\r\n"
+            b'Content-Disposition: form-data; name="sdp"\r\n\r\nv=0\r\n--b--\r\n',
+            {"Content-Type": "multipart/form-data; boundary=b"},
+            400,
+        ),
+        (
             b'--b\r\nContent-Disposition: form-data; name="session"\r\n\r\n{}\r\n--b--\r\n',
             {"Content-Type": "multipart/form-data; boundary=b"},
             400,
