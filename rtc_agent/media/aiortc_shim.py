@@ -268,7 +268,10 @@ def watch_arrivals(pc: RTCPeerConnection, on_arrival: Callable[[], None]) -> Non
             return
 
         async def recv(receive: Callable[[], Awaitable[bytes]] = receive) -> bytes:
-            data = await receive()
+            # An empty datagram, from anybody who knows the port, ends aiortc's DTLS transport:
+            # it looks at the first byte without asking. Can go once it asks.
+            while not (data := await receive()):
+                pass
             on_arrival()
             return data
 

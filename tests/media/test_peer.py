@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import re
+import socket
 
 import numpy as np
 import pytest
@@ -125,6 +126,27 @@ async def test_sending_to_a_peer_that_reads_nothing_is_bounded() -> None:
         assert sent < 1_000
     assert sent * len(message) <= MAX_BUFFERED_BYTES
     assert not peer.send("text", "y" * (2 * MAX_BUFFERED_BYTES))
+    await caller.close()
+    await peer.aclose()
+
+
+async def test_datagrams_of_strangers_end_nothing() -> None:
+    caller, peer, events = await connect()
+    await events.wait_for("channel", "text")
+    candidate = re.search(r"a=candidate:\S+ 1 udp \d+ (\S+) (\d+)", caller.pc.remoteDescription.sdp)
+    assert candidate is not None
+    address = (candidate[1], int(candidate[2]))
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
+        # RFC 7983: what the first byte says a datagram is.
+        for first in (0, 1, 19, 20, 22, 25, 63, 64, 127, 128, 191, 192, 255):
+            for length in (0, 1, 2, 3, 12, 20, 40):
+                stranger.sendto(bytes([first] * length), address)
+    assert caller.channel is not None
+    await caller.wait_open()
+    await asyncio.sleep(0.1)
+    caller.channel.send("still here")
+    await events.wait_for("message", "text", "still here")
+    assert peer.connected
     await caller.close()
     await peer.aclose()
 
