@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import difflib
+import ipaddress
 import json
+import os
+import re
 import tomllib
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    field_validator,
+)
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -17,6 +28,13 @@ from pydantic_settings import (
 )
 
 from rtc_agent.errors import ConfigError
+
+_ICE_URL = re.compile(r"(?:stun|turn)s?:[^\s/?]+(?:\?transport=(?:udp|tcp))?")
+
+PREFIX = "RTC_AGENT_"
+"""Of environment variables that are settings."""
+OTHER_VARIABLES = {"RTC_AGENT_SIP_PASSWORD"}
+"""Variables of that prefix that are no settings of the server: commands read them."""
 
 Agent = Literal["auto", "echo", "demo", "tiny", "personaplex", "moshi"]
 
@@ -30,13 +48,19 @@ class IceServer(BaseModel):
     username: str | None = None
     credential: str | None = None
 
+    @field_validator("urls")
+    @classmethod
+    def _are_ice_urls(cls, urls: str | list[str]) -> str | list[str]:
+        for url in [urls] if isinstance(urls, str) else urls:
+            if not _ICE_URL.fullmatch(url):
+                raise ValueError(f"{url!r} is no STUN or TURN address such as stun:HOST:3478")
+        return urls
+
 
 class Settings(BaseSettings):
     """The server's settings."""
 
-    model_config = SettingsConfigDict(
-        env_prefix="RTC_AGENT_", extra="forbid", env_ignore_empty=True
-    )
+    model_config = SettingsConfigDict(env_prefix=PREFIX, extra="forbid", env_ignore_empty=True)
 
     host: str = Field("127.0.0.1", description="address the web server listens on")
     port: int = Field(8080, ge=0, le=65535, description="its port; 0 takes a free one")
@@ -94,6 +118,13 @@ class Settings(BaseSettings):
         "info", description="least severe lines that are logged"
     )
 
+    @field_validator("ice_hosts")
+    @classmethod
+    def _are_addresses(cls, hosts: list[str]) -> list[str]:
+        for host in hosts:
+            ipaddress.ip_address(host)
+        return hosts
+
 
 def dump(settings: Settings) -> str:
     """The settings as JSON that `Settings.model_validate_json` takes, secrets in the clear: for a
@@ -128,19 +159,46 @@ def load(file: Path | None = None, **flags: Any) -> Settings:
     given = {name: value for name, value in flags.items() if value not in (None, [], ())}
     if file is not None and not file.is_file():
         raise ConfigError(f"The config file {file} does not exist or is not a file.")
+    _refuse_unknown_environment()
     try:
         return FromFile(**given)
     except OSError as error:
         raise ConfigError(f"The config file {file} cannot be read: {error.strerror}.") from error
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"The config file {file} is not valid TOML: {error}.") from error
     except SettingsError as error:
-        raise ConfigError(f"The environment does not fit: {error}; lists are JSON.") from error
+        raise ConfigError(f"The environment does not fit: {_explain(error)}.") from error
     except ValidationError as error:
         faults = "; ".join(
-            f"{'.'.join(map(str, fault['loc'])) or 'settings'}: {fault['msg']}"
+            f"{'.'.join(map(str, fault['loc'])) or 'settings'}: "
+            f"{_WORDS.get(fault['type'], fault['msg'])}"
             for fault in error.errors()
         )
         raise ConfigError(
             f"Settings that do not fit: {faults}. `rtc-agent config` lists what there is."
         ) from error
+
+
+_WORDS = {"extra_forbidden": "there is no such setting"}
+"""What is said in place of the library's words."""
+
+
+def _refuse_unknown_environment() -> None:
+    """A variable of a wrong name is an error as a wrong key in a file is, not a setting that is
+    quietly not made."""
+    known = {f"{PREFIX}{name.upper()}" for name in Settings.model_fields} | OTHER_VARIABLES
+    for name in sorted(os.environ):
+        if name.upper().startswith(PREFIX) and name.upper() not in known:
+            near = difflib.get_close_matches(name.upper(), known, n=1)
+            meant = f" Is {near[0]} meant?" if near else ""
+            raise ConfigError(
+                f"The environment has {name}, and there is no such setting.{meant} "
+                "`rtc-agent config` lists what there is."
+            )
+
+
+def _explain(error: SettingsError) -> str:
+    if (found := re.search(r'field "(\w+)"', str(error))) is None:
+        return str(error)
+    example = {"ice_servers": '[{"urls": "stun:HOST:3478"}]'}.get(found[1], '["…"]')
+    return f"{PREFIX}{found[1].upper()} must be JSON, such as '{example}'"

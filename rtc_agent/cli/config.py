@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from rtc_agent.cli.output import json_refusal, print_json
+
 
 def register(app: typer.Typer) -> None:
     app.command("config")(show)
@@ -21,17 +23,24 @@ def show(
 
     Values are those in force here: file < environment (RTC_AGENT_…) < flags of a command.
     """
+    from pydantic import SecretStr
+
     from rtc_agent.config import Settings, load
 
-    values = load(config).model_dump(mode="json", exclude_none=False)
+    with json_refusal(as_json):
+        settings = load(config)
+    values = settings.model_dump(mode="json", exclude_none=False)
     if as_json:
-        typer.echo(json.dumps(values))
+        print_json(values)
         return
     typer.echo("# A file < the environment < flags. Pass this file with --config.")
     for name, field in Settings.model_fields.items():
         typer.echo(f"\n# {field.description}\n# environment: RTC_AGENT_{name.upper()}")
         value = values[name]
-        typer.echo(f"# {name} =" if value is None else f"{name} = {_toml(value)}")
+        if isinstance(getattr(settings, name), SecretStr) and value:
+            typer.echo(f"# {name} is set, and not shown")
+        else:
+            typer.echo(f"# {name} =" if value is None else f"{name} = {_toml(value)}")
 
 
 def _toml(value: object) -> str:
