@@ -6,21 +6,16 @@ import asyncio
 import os
 import shutil
 import socket
-import sysconfig
 from pathlib import Path
 
 import aioice.ice
 import pytest
 
-PARTS = ("janus", "baresip", "sipp")
+PARTS = ("janus", "baresip", "kamailio")
 MISSING = [part for part in PARTS if shutil.which(part) is None]
 
-_PLUGINS = f"/usr/lib/{sysconfig.get_config_var('MULTIARCH')}/janus"
-_UNUSED_PLUGINS = (
-    "audiobridge duktape echotest lua nosip recordplay streaming textroom videocall videoroom "
-    "voicemail"
-)
-_UNUSED_TRANSPORTS = "http mqtt nanomsg pfunix rabbitmq"
+DOCKER = Path(__file__).parents[2] / "docker" / "janus"
+"""The scripts and configuration that are shipped are the ones that are tested."""
 
 
 def require_parts() -> None:
@@ -46,10 +41,6 @@ def free_port(kind: socket.SocketKind = socket.SOCK_STREAM) -> int:
         return int(probe.getsockname()[1])
 
 
-def _libraries(names: str) -> str:
-    return ",".join(f"libjanus_{name}.so" for name in names.split())
-
-
 class RealJanus:
     """One gateway process; `kill` and `start` again as often as a test likes."""
 
@@ -57,7 +48,6 @@ class RealJanus:
         self.folder = folder
         self.port = free_port()
         self._process: asyncio.subprocess.Process | None = None
-        self._write_config()
 
     @property
     def url(self) -> str:
@@ -69,16 +59,25 @@ class RealJanus:
         return self._process.pid
 
     async def start(self) -> None:
+        rtp = 20_000 + (os.getpid() * 97 + self.port) % 20_000
+        environment = {
+            **os.environ,
+            "TMPDIR": str(self.folder),
+            "PHONE_IP": "127.0.0.1",
+            "MEDIA_IP": media_host() or "",
+            "WS_PORT": str(self.port),
+            "ICE_PORTS": f"{rtp}-{rtp + 2000}",
+            "RTP_PORTS": f"{rtp + 2002}-{rtp + 4000}",
+        }
         log = (self.folder / "janus.log").open("ab")
         try:
             self._process = await asyncio.create_subprocess_exec(
-                "janus",
-                "-C", str(self.folder / "janus.jcfg"),
-                "-F", str(self.folder),
+                str(DOCKER / "start.sh"),
+                env=environment,
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-            )  # fmt: skip
+            )
         finally:
             log.close()
         async with asyncio.timeout(15):
@@ -98,58 +97,40 @@ class RealJanus:
             self._process.kill()
             await self._process.wait()
 
-    def _write_config(self) -> None:
-        rtp = 20_000 + (os.getpid() * 97 + self.port) % 20_000
-        files = {
-            "janus.jcfg": f"""
-general: {{
-    configs_folder = "{self.folder}"
-    plugins_folder = "{_PLUGINS}/plugins"
-    transports_folder = "{_PLUGINS}/transports"
-    events_folder = "{_PLUGINS}/events"
-    loggers_folder = "{_PLUGINS}/loggers"
-    debug_level = 4
-    debug_colors = false
-    admin_secret = "unused"
-    reclaim_session_timeout = 30
-}}
-media: {{
-    rtp_port_range = "{rtp}-{rtp + 2000}"
-}}
-nat: {{
-    full_trickle = false
-    ice_enforce_list = "{media_host()}"
-}}
-plugins: {{
-    disable = "{_libraries(_UNUSED_PLUGINS)}"
-}}
-transports: {{
-    disable = "{_libraries(_UNUSED_TRANSPORTS)}"
-}}
-""",
-            "janus.plugin.sip.jcfg": f"""
-general: {{
-    local_ip = "127.0.0.1"
-    sdp_ip = "127.0.0.1"
-    keepalive_interval = 120
-    behind_nat = false
-    register_ttl = 3600
-    rtp_port_range = "{rtp + 2002}-{rtp + 4000}"
-    sip_timer_t1x64 = 4000
-}}
-""",
-            "janus.transport.websockets.jcfg": f"""
-general: {{
-    json = "compact"
-    ws = true
-    ws_port = {self.port}
-    ws_ip = "127.0.0.1"
-    wss = false
-}}
-admin: {{
-    admin_ws = false
-}}
-""",
+
+class TrialRegistrar:
+    """The registrar that is shipped for trials."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._port = free_port(socket.SOCK_DGRAM)
+        self._process: asyncio.subprocess.Process | None = None
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self._port}"
+
+    async def start(self) -> None:
+        environment = {
+            **os.environ,
+            "TMPDIR": str(self._folder),
+            "PHONE_IP": "127.0.0.1",
+            "SIP_PORT": str(self._port),
         }
-        for name, text in files.items():
-            (self.folder / name).write_text(text)
+        log = (self._folder / "registrar.log").open("ab")
+        try:
+            self._process = await asyncio.create_subprocess_exec(
+                str(DOCKER / "start-registrar.sh"),
+                env=environment,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+        finally:
+            log.close()
+
+    async def close(self) -> None:
+        if self._process is not None and self._process.returncode is None:
+            # Its children end with it only if it is asked.
+            self._process.terminate()
+            await self._process.wait()

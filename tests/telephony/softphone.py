@@ -92,6 +92,7 @@ class Softphone:
         self._remote_tag = ""
         self._target = ("", "127.0.0.1", 0)
         self._cseq = 0
+        self._route: list[str] = []
         self._invite: SipMessage | None = None
         self._remote_rtp: tuple[str, int] | None = None
         self._payload_type = _TYPES[self.codec.name]
@@ -119,6 +120,7 @@ class Softphone:
         match = re.match(r"sip:([^@]*)@([\d.]+):(\d+)", uri)
         assert match is not None, uri
         self._target = (uri, match[2], int(match[3]))
+        self._remote_tag, self.call_id = "", secrets.token_hex(8)
         to = uri if user is None else uri.replace(f"sip:{match[1]}@", f"sip:{user}@")
         self._to = f"<{to}>"
         self._invite = self.request("INVITE", self._description() if sdp else "")
@@ -142,6 +144,8 @@ class Softphone:
             ("Contact", f"<{self.uri}>"),
             ("Allow", "INVITE, ACK, BYE, CANCEL, OPTIONS, INFO, UPDATE, NOTIFY, REFER"),
         ]
+        if self._remote_tag and method != "CANCEL":
+            headers += [("Route", route) for route in self._route]
         if method in ("INVITE", "UPDATE") and self.session_expires is not None:
             headers += [("Session-Expires", self.session_expires), ("Supported", "timer")]
         if body:
@@ -200,6 +204,7 @@ class Softphone:
     def adopt(self, answer: SipMessage) -> None:
         """Take over what a 200 says: tag, contact, media."""
         self._remote_tag = re.findall(r"tag=([^;>\s]+)", answer.header("To"))[0]
+        self._route = answer.every("Record-Route")[::-1]
         contact = re.findall(r"<(sip:[^>]+)>", answer.header("Contact"))
         if contact:
             self._target = (contact[0], *self._target[1:])
