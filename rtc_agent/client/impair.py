@@ -87,6 +87,10 @@ class Impairment:
         """Whether packets that travel this way suffer."""
         return self.direction in (direction, "both")
 
+    def mean_delay_ms(self, direction: Literal["up", "down"]) -> float:
+        """What a packet that is neither lost nor reordered is held up by, on average."""
+        return max(self.delay_ms, self.jitter_ms) if self.on(direction) else 0.0
+
 
 class Link:
     """One direction of an impaired network."""

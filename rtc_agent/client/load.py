@@ -96,6 +96,8 @@ class LoadReport:
     outcomes: tuple[CallOutcome, ...]
     server_cpu_s: float | None
     """Processor time of the server in the measured time; None where it is not on this machine."""
+    server_rss_bytes: int | None
+    """Its resident memory at the end of that time."""
     callers_cpu_s: float
     """Of the callers over their whole lives, with looking at what came back."""
 
@@ -133,6 +135,9 @@ class LoadReport:
                 if cpu_s is not None and good
                 else None
             ),
+            "server_rss_mib": (
+                None if self.server_rss_bytes is None else round(self.server_rss_bytes / 2**20, 1)
+            ),
             "callers_cpu_s": round(self.callers_cpu_s, 2),
             "caller_lateness_ms": percentiles(o.lateness_ms for o in good),
             "seconds": self.order.seconds,
@@ -158,21 +163,23 @@ async def load(order: LoadOrder) -> LoadReport:
     with ProcessPoolExecutor(count, mp_context=context) as pool:
         work = functools.partial(_run_share, order, begin_s, window_s)
         running = [loop.run_in_executor(pool, work, share) for share in shares]
-        server_cpu_s = await _server_cpu(find_server(order.url), clock, window_s, order.seconds)
+        server = find_server(order.url)
+        server_cpu_s, server_rss = await _watch(server, clock, window_s, order.seconds)
         results = await asyncio.gather(*running)
     outcomes = tuple(outcome for part, _ in results for outcome in part)
-    return LoadReport(order, outcomes, server_cpu_s, sum(cpu_s for _, cpu_s in results))
+    return LoadReport(order, outcomes, server_cpu_s, server_rss, sum(cpu_s for _, cpu_s in results))
 
 
-async def _server_cpu(
+async def _watch(
     server: LocalServer | None, clock: MonotonicClock, window_s: float, seconds: float
-) -> float | None:
+) -> tuple[float | None, int | None]:
+    """Processor seconds of the server in the measured time, and its memory after it."""
     if server is None:
-        return None
+        return None, None
     await clock.sleep_until(window_s)
     before_s = server.cpu_s()
     await clock.sleep_until(window_s + seconds)
-    return server.cpu_s() - before_s
+    return server.cpu_s() - before_s, server.rss_bytes()
 
 
 def _run_share(

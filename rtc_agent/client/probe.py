@@ -90,6 +90,7 @@ class ProbeReport:
             "send_to_arrival_ms": percentiles(d - PACKET_S * 1e3 for d in measured.delays_ms),
             "silent_ms": round(sum(hole.length_s for hole in measured.dropouts) * 1e3, 1),
             "network_rtt_ms": percentiles(self.network_rtt_ms),
+            "split_ms": self._split(),
             "downlink": {
                 "packets": measured.received_packets,
                 "lost": measured.lost_packets,
@@ -106,6 +107,24 @@ class ProbeReport:
             "ready_ms": round(self.ready_ms, 1),
             "call_id": self.call_id,
             "ended": self.ended,
+        }
+
+    def _split(self) -> dict[str, float] | None:
+        """Where the median delay goes: filling a packet, the network to the server and back
+        (half of a ping each, and what was laid over it), and the rest, in the server: its
+        buffers, the agent's frame, and both codecs' look-ahead."""
+        whole_ms = percentiles(self.measured.delays_ms)["p50"]
+        rtt_ms = percentiles(self.network_rtt_ms)["p50"]
+        if whole_ms is None or rtt_ms is None:
+            return None
+        packet_ms = PACKET_S * 1e3
+        up_ms = rtt_ms / 2 + self.order.impairment.mean_delay_ms("up")
+        down_ms = rtt_ms / 2 + self.order.impairment.mean_delay_ms("down")
+        return {
+            "packet": packet_ms,
+            "network_up": round(up_ms, 1),
+            "server": round(whole_ms - packet_ms - up_ms - down_ms, 1),
+            "network_down": round(down_ms, 1),
         }
 
     def _e_model(self) -> dict[str, float] | None:

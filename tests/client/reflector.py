@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -87,10 +88,16 @@ class Reflector:
         )
 
     def _on_channel(self, channel: RTCDataChannel) -> None:
-        channel.on("message", self.received.append)
+        channel.on("message", functools.partial(self._on_message, channel))
         task = asyncio.ensure_future(self._talk(channel))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    def _on_message(self, channel: RTCDataChannel, message: str) -> None:
+        self.received.append(message)
+        body = json.loads(message)
+        if body["type"] == "ping":
+            channel.send(json.dumps({"type": "pong", "id": body["id"]}))
 
     async def _talk(self, channel: RTCDataChannel) -> None:
         await asyncio.sleep(self.ready_after_s)

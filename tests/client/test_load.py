@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import asyncio
+import json
+import sys
 from dataclasses import replace
 
 import pytest
@@ -51,7 +54,7 @@ def test_figures_over_all_calls() -> None:
         return CallOutcome(connect_ms=50, ready_ms=60, measured=measured)
 
     outcomes = (outcome(100, 110, 120), outcome(130, None, 130), CallOutcome(failure="no_media"))
-    fields = LoadReport(order(seconds=10.0), outcomes, 4.0, 1.0).as_dict()
+    fields = LoadReport(order(seconds=10.0), outcomes, 4.0, 2**25, 1.0).as_dict()
     assert fields["mouth_to_ear_ms"]["p50"] == 120  # type: ignore[index]
     assert fields["call_p50_spread_ms"] == 20
     assert fields["lost_chirps"] == 1
@@ -59,6 +62,7 @@ def test_figures_over_all_calls() -> None:
     assert fields["packet_interval_ms"]["max"] == 30  # type: ignore[index]
     assert (fields["failed_calls"], fields["failures"]) == (1, {"no_media": 1})
     assert fields["server_cpu_percent_a_call"] == 20
+    assert fields["server_rss_mib"] == 32
 
 
 @pytest.mark.parametrize(
@@ -72,3 +76,18 @@ def test_nonsense_is_refused(changes: dict[str, object]) -> None:
 def test_processes_are_few() -> None:
     assert order(processes=None, calls=1).process_count == 1
     assert order(processes=None, calls=1_000).process_count <= 500
+
+
+async def test_command() -> None:
+    async with serving(Reflector()) as url:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            *("-m", "rtc_agent", "load", url, "--calls", "2", "--seconds", "2", "--ramp", "0.05"),
+            *("--ice-host", "127.0.0.1", "--json"),
+            stdout=asyncio.subprocess.PIPE,
+        )
+        out, _ = await process.communicate()
+    assert process.returncode == 0
+    report = json.loads(out.decode().splitlines()[-1])
+    assert report["failed_calls"] == 0 and report["mouth_to_ear_ms"]["n"] > 0
+    assert {"underruns", "concealed_ms", "lost_chirps", "server_cpu_s"} <= set(report)

@@ -48,6 +48,8 @@ async def test_delay_each_way_is_seen() -> None:
         near = await probe(order(url))
         far = await probe(order(url, impairment=Impairment(delay_ms=80, direction="both")))
     assert least(far) - least(near) == pytest.approx(160, abs=20)
+    split = far.as_dict()["split_ms"]
+    assert split["network_up"] >= 80 and split["network_down"] >= 80  # type: ignore[index]
     assert far.as_dict()["e_model"]["r"] < near.as_dict()["e_model"]["r"]  # type: ignore[index]
 
 
