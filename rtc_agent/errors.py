@@ -148,6 +148,24 @@ class NotEnoughMemory(ConfigError):
     code = "not_enough_memory"
 
 
+class KernelsUnavailable(ConfigError):
+    """The GPU or the installation cannot run the model's kernels; the message has the option."""
+
+    code = "kernels_unavailable"
+
+
+class CaptureFailed(ConfigError):
+    """The tick could not be captured as a CUDA graph, so the agent does not start."""
+
+    code = "capture_failed"
+
+
+class TooSlow(ConfigError):
+    """This device cannot keep up with a single call."""
+
+    code = "too_slow"
+
+
 class BadAudioFile(InvalidRequest):
     """A sound file cannot be read or written."""
 

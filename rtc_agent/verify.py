@@ -20,10 +20,8 @@ from torch.nn.utils.rnn import pad_sequence
 
 from rtc_agent.engine.stepper import FRAME_SAMPLES, SamplingSpec
 from rtc_agent.errors import CheckpointError
+from rtc_agent.model.backend import Backend, backend_for
 from rtc_agent.model.checkpoint import load_lm, load_mimi
-from rtc_agent.model.frame_model import FrameModel
-from rtc_agent.model.lm import LanguageModel
-from rtc_agent.model.mimi import MimiDecoder, MimiEncoder
 from rtc_agent.model.opening import Opening, encode_clip, finish, run_plan
 from rtc_agent.model.precision import use_exact_float32
 from rtc_agent.model.prompts import (
@@ -74,14 +72,20 @@ class VerifyReport:
         return {"ok": self.ok, "cases": cases}
 
 
-def verify(folder: Path, device: torch.device | str = "cpu") -> VerifyReport:
+def verify(
+    folder: Path, device: torch.device | str = "cpu", backend: Backend | None = None
+) -> VerifyReport:
     """Replay a folder and compare: tokens and codes exactly, audio to `AUDIO_TOLERANCE`.
+
+    Args:
+        backend: who computes; None is who would serve calls on that device.
 
     Raises:
         CheckpointError: the folder holds no replay of a known layout, or its weights do not fit.
     """
     use_exact_float32()
     device = torch.device(device)
+    backend = backend or backend_for(device)
     try:
         spec = ModelSpec.from_config(json.loads((folder / "config.json").read_text()))
         whole = folder / "replay.safetensors"
@@ -90,11 +94,11 @@ def verify(folder: Path, device: torch.device | str = "cpu") -> VerifyReport:
         raise CheckpointError(f"{folder} holds no replay that can be read: {error}") from error
     with torch.inference_mode():
         if "agent_pcm" in replay:
-            cases = _verify_call(folder, spec, replay, device)
+            cases = _verify_call(folder, spec, replay, device, backend)
         elif "decoded_f32" in replay:
-            cases = _verify_codec(folder, spec, replay, device)
+            cases = _verify_codec(folder, spec, replay, device, backend)
         elif any(key.endswith("tokens") for key in replay):
-            cases = _verify_lm(folder, spec, replay, device)
+            cases = _verify_lm(folder, spec, replay, device, backend)
         else:
             raise CheckpointError(f"{folder} holds a replay of an unknown layout")
     return VerifyReport(all(case.first_mismatch is None for case in cases), tuple(cases))
@@ -140,11 +144,15 @@ def _open(
 
 
 def _verify_lm(
-    folder: Path, spec: ModelSpec, replay: Mapping[str, Tensor], device: torch.device
+    folder: Path,
+    spec: ModelSpec,
+    replay: Mapping[str, Tensor],
+    device: torch.device,
+    backend: Backend,
 ) -> list[VerifyCase]:
     weights = load_lm(folder / "model.safetensors", spec.lm, device=device)
     recordings = _recordings(replay)
-    model = LanguageModel(spec.lm, weights, len(recordings))
+    model = backend.language_model(spec.lm, weights, len(recordings))
     opening_logits: list[Tensor | None] = []
     for row, recording in enumerate(recordings):
         model.reset(row)
@@ -204,15 +212,19 @@ def _compare_tokens(
 
 
 def _verify_codec(
-    folder: Path, spec: ModelSpec, replay: Mapping[str, Tensor], device: torch.device
+    folder: Path,
+    spec: ModelSpec,
+    replay: Mapping[str, Tensor],
+    device: torch.device,
+    backend: Backend,
 ) -> list[VerifyCase]:
     weights = load_mimi(folder / "mimi.safetensors", spec.mimi, device=device)
     pcm = replay["pcm_i16"][:, 0].float() / 32768
     wanted, decoded = replay["codes"].long(), replay["decoded_f32"][:, 0]
     rows = len(pcm)
     live = torch.ones(rows, dtype=torch.bool, device=device)
-    encoder = MimiEncoder(spec.mimi, weights, rows)
-    decoder = MimiDecoder(spec.mimi, weights, rows)
+    encoder = backend.encoder(spec.mimi, weights, rows)
+    decoder = backend.decoder(spec.mimi, weights, rows)
     codes = torch.stack(
         [
             encoder.encode(frame.to(device), live)[0].cpu()
@@ -229,13 +241,17 @@ def _verify_codec(
 
 
 def _verify_call(
-    folder: Path, spec: ModelSpec, replay: Mapping[str, Tensor], device: torch.device
+    folder: Path,
+    spec: ModelSpec,
+    replay: Mapping[str, Tensor],
+    device: torch.device,
+    backend: Backend,
 ) -> list[VerifyCase]:
     lm = load_lm(folder / "model.safetensors", spec.lm, device=device)
     mimi = load_mimi(folder / "mimi.safetensors", spec.mimi, device=device)
-    model = FrameModel(spec, lm, mimi, rows=1)
+    model = backend.frame_model(spec, lm, mimi, 1)
     clip = VoiceClip.from_pcm(replay["voice_pcm_normalized"])
-    voice = finish(encode_clip(MimiEncoder(spec.mimi, mimi, 1), clip))
+    voice = finish(encode_clip(backend.encoder(spec.mimi, mimi, 1), clip))
     opening = _open(model.lm.temporal, spec, voice, replay["persona_tokens"].tolist())
     model.open(0, _GREEDY, 0, opening)
     live = torch.ones(1, dtype=torch.bool, device=device)

@@ -20,8 +20,8 @@ from rtc_agent.engine.stepper import (
     StepResult,
 )
 from rtc_agent.errors import InvalidPersona, UnknownVoice
+from rtc_agent.model.backend import Backend, backend_for
 from rtc_agent.model.frame_model import FrameModel
-from rtc_agent.model.mimi import MimiEncoder
 from rtc_agent.model.mimi_weights import MimiWeights
 from rtc_agent.model.opening import Opening, encode_clip, run_plan
 from rtc_agent.model.persona import MAX_CHARS, TextEncoder, clean_persona, persona_ids
@@ -100,11 +100,13 @@ class LockstepStepper:
     Args:
         slots: sessions held at once.
         bank_rows: rows a bank, a divisor of `slots`; None lets the device decide: all of them on a
-            GPU, where weights are read once for the whole batch; two on a CPU, where a second row
-            costs a quarter of a first but an idle one costs as much as a live one.
+            GPU, as far as one model takes them, since weights are read once for the whole batch;
+            two on a CPU, where a second row costs a quarter of a first but an idle one costs as
+            much as a live one.
         prefill_chunk: positions of a prompt that one piece of opening work runs.
         prefix_bytes: how much of kept prompts to hold.
         random_seed: chooses a seed for a session that names none.
+        backend: who computes; None is the device's best.
     """
 
     def __init__(
@@ -116,12 +118,14 @@ class LockstepStepper:
         prefill_chunk: int | None = None,
         prefix_bytes: int = 2 * 2**30,
         random_seed: Callable[[], int] = lambda: secrets.randbits(64),
+        backend: Backend | None = None,
     ) -> None:
         self._parts = parts
         self._device = parts.lm.device
         on_cpu = self._device.type == "cpu"
         use_exact_float32()
-        rows = bank_rows or (2 - slots % 2 if on_cpu else slots)
+        backend = backend or backend_for(self._device)
+        rows = bank_rows or (2 - slots % 2 if on_cpu else _largest_bank(slots, backend.max_rows))
         if slots < 1 or slots % rows:
             raise ValueError(f"{slots} slots cannot be cut into banks of {rows}")
         self._bank_rows = rows
@@ -133,9 +137,10 @@ class LockstepStepper:
         self.prefixes = PrefixCache(prefix_bytes)
         with torch.inference_mode():
             self.banks = [
-                FrameModel(parts.spec, parts.lm, parts.mimi, rows) for _ in range(slots // rows)
+                backend.frame_model(parts.spec, parts.lm, parts.mimi, rows)
+                for _ in range(slots // rows)
             ]
-            self._clip_encoder = MimiEncoder(parts.spec.mimi, parts.mimi, 1)
+            self._clip_encoder = backend.encoder(parts.spec.mimi, parts.mimi, 1)
         self._sessions: dict[int, _Slot] = {}
         takes_prompts = parts.spec.family.takes_prompts
         self._takes_persona = takes_prompts and parts.text_encoder is not None
@@ -172,16 +177,17 @@ class LockstepStepper:
 
     def _open(self, slot: int, spec: SessionSpec) -> Iterator[None]:
         voice, persona = self._prompt_key(spec)
+        bank, row = self._place(slot)
         opening = None
         if voice is not None or persona:
             opening = self.prefixes.get((voice, persona))
             if opening is None:
-                opening = yield from self._run_prompt(voice, persona)
+                opening = yield from self._settled(bank, self._run_prompt(voice, persona))
                 self.prefixes.put((voice, persona), opening)
         seed = spec.sampling.seed
-        bank, row = self._place(slot)
         with torch.inference_mode():
             bank.open(row, spec.sampling, self._random_seed() if seed is None else seed, opening)
+        bank.settle()
         yield
         self._sessions[slot] = _Slot(self._parts.text_stream(), is_greedy(spec.sampling))
 
@@ -213,6 +219,21 @@ class LockstepStepper:
         self.prefixes.clear()
         self.banks.clear()
 
+    @staticmethod
+    def _settled(
+        bank: FrameModel, pieces: Generator[None, None, Opening]
+    ) -> Generator[None, None, Opening]:
+        """The pieces, each over when its device is done with it: what is only asked for would
+        still stand before the next tick."""
+        while True:
+            try:
+                next(pieces)
+            except StopIteration as end:
+                opening: Opening = end.value
+                return opening
+            bank.settle()
+            yield
+
     def _place(self, slot: int) -> tuple[FrameModel, int]:
         return self.banks[slot // self._bank_rows], slot % self._bank_rows
 
@@ -230,18 +251,15 @@ class LockstepStepper:
         mask[[s - slots.start for s in running]] = True
         greedy = all(self._sessions[s].greedy for s in running)
         with torch.inference_mode():
-            heard = torch.from_numpy(np.ascontiguousarray(pcm[rows])).to(self._device)
-            frame = bank.run(heard, torch.from_numpy(mask).to(self._device), greedy=greedy)
-            out = frame.pcm.cpu().numpy()
-            ids, healthy = frame.text.tolist(), frame.healthy.tolist()
+            frame = bank.step(pcm[rows], mask, greedy=greedy)
         for slot in running:
             row = slot - slots.start
             session = self._sessions[slot]
-            if not healthy[row]:
+            if not frame.healthy[row]:
                 session.failed = "the model's numbers for this call are no longer finite"
                 continue
-            said[slot] = out[row]
-            shown = session.text.push(ids[row])
+            said[slot] = frame.pcm[row]
+            shown = session.text.push(frame.text[row])
             if shown:
                 text[slot] = shown
 
@@ -266,3 +284,8 @@ class LockstepStepper:
             voice = yield from encode_clip(self._clip_encoder, voice, self._clip_frames)
         plan = plan_prompt(self._parts.spec, voice, persona)
         return (yield from run_plan(self.banks[0].lm.temporal, plan, self._chunk))
+
+
+def _largest_bank(slots: int, most: int) -> int:
+    """The largest divisor of `slots` that one model takes."""
+    return next(rows for rows in range(min(slots, most), 0, -1) if slots % rows == 0)

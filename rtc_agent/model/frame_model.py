@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from rtc_agent.engine.stepper import SamplingSpec
+from rtc_agent.engine.stepper import Mask, Pcm, SamplingSpec
 from rtc_agent.model.lm import LanguageModel
 from rtc_agent.model.mimi import MimiDecoder, MimiEncoder
 from rtc_agent.model.mimi_weights import MimiWeights
@@ -37,6 +39,32 @@ class ModelFrame:
     """[rows, 8] int64 what the caller's frame was encoded to."""
 
 
+@dataclass(frozen=True, slots=True)
+class HostFrame:
+    """What a tick gave each row, in the host's memory."""
+
+    pcm: Pcm
+    """[rows, 1920], as `ModelFrame.pcm`."""
+    text: list[int]
+    healthy: list[bool]
+
+
+class RowState(Protocol):
+    """State that sessions carry from frame to frame, one row each."""
+
+    def reset(self, row: int) -> None:
+        """Make a row as new."""
+        ...
+
+    def save(self, row: int) -> list[Tensor]:
+        """A copy of a row's state."""
+        ...
+
+    def restore(self, row: int, saved: Sequence[Tensor]) -> None:
+        """Give a row the state of another."""
+        ...
+
+
 class FrameModel:
     """Codec, language model and their state for `rows` sessions."""
 
@@ -46,6 +74,8 @@ class FrameModel:
         self.lm = LanguageModel(spec.lm, lm, rows)
         self.encoder = MimiEncoder(spec.mimi, mimi, rows)
         self.decoder = MimiDecoder(spec.mimi, mimi, rows)
+        self.hearing: RowState = self.encoder.state
+        self.speaking: RowState = self.decoder.state
         self._after_silence = self._decoded_silence()
 
     def run(self, pcm: Tensor, live: Tensor, *, greedy: bool = False) -> ModelFrame:
@@ -66,16 +96,28 @@ class FrameModel:
         said = torch.where(speaking[:, None], said, 0.0)
         return ModelFrame(said, frame.text, healthy, codes, user_codes)
 
+    def step(self, pcm: Pcm, live: Mask, *, greedy: bool = False) -> HostFrame:
+        """As `run`, from the host's memory and back."""
+        device = self.lm.weights.device
+        heard = torch.from_numpy(np.ascontiguousarray(pcm)).to(device)
+        frame = self.run(heard, torch.from_numpy(live).to(device), greedy=greedy)
+        return HostFrame(frame.pcm.cpu().numpy(), frame.text.tolist(), frame.healthy.tolist())
+
+    def settle(self) -> None:
+        """Wait until everything asked of the device is done; for work between ticks."""
+        if self.lm.weights.device.type == "cuda":
+            torch.cuda.current_stream(self.lm.weights.device).synchronize()
+
     def open(self, row: int, sampling: SamplingSpec, seed: int, opening: Opening | None) -> None:
         """Make a row as new and start a session in it, after a prompt or from nothing."""
         self.lm.reset(row)
         self.lm.state.sampling.set(row, sampling, seed)
-        self.encoder.state.reset(row)
+        self.hearing.reset(row)
         if opening is None:
-            self.decoder.state.reset(row)
+            self.speaking.reset(row)
             return
         self.lm.open(row, opening.prefix, opening.column)
-        self.decoder.state.restore(row, self._after_silence)
+        self.speaking.restore(row, self._after_silence)
 
     def _decoded_silence(self) -> Sequence[Tensor]:
         # The reference's first frame of a call is the prompt's last: forced silence. A tick here
@@ -84,6 +126,6 @@ class FrameModel:
         codes = torch.tensor(self.spec.silence_codes, device=device).repeat(self.rows, 1)
         row = torch.arange(self.rows, device=device)
         self.decoder.decode(codes, row == 0)
-        saved = self.decoder.state.save(0)
-        self.decoder.state.reset(0)
+        saved = self.speaking.save(0)
+        self.speaking.reset(0)
         return saved

@@ -71,7 +71,17 @@ class LmFrame:
 class LanguageModel:
     """Temporal transformer, depformer and sampling over a fixed number of rows."""
 
-    def __init__(self, spec: LmSpec, weights: LmWeights, rows: int) -> None:
+    def __init__(
+        self,
+        spec: LmSpec,
+        weights: LmWeights,
+        rows: int,
+        kv_dtype: torch.dtype | None = None,
+    ) -> None:
+        """
+        Args:
+            kv_dtype: of keys and values; None is the weights'.
+        """
         self.spec = spec
         self.weights = weights
         self.rows = rows
@@ -82,7 +92,7 @@ class LanguageModel:
         self._sos = torch.tensor(spec.sos_column, device=device)
         self._delayed = torch.tensor(spec.delays, device=device) > 0
         self.state = LmState(
-            temporal=TemporalState.empty(spec, rows, device, weights.dtype),
+            temporal=TemporalState.empty(spec, rows, device, kv_dtype or weights.dtype),
             column=self._sos.repeat(rows, 1),
             sampling=SamplingState.empty(rows, device),
         )

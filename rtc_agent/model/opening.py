@@ -13,7 +13,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from rtc_agent.model.mimi import MimiEncoder
+from rtc_agent.model.codec import FrameEncoder
 from rtc_agent.model.prompts import PrefillPlan, VoiceClip, VoiceCodes
 from rtc_agent.model.temporal import Prefill, Prefix, TemporalTransformer
 
@@ -49,7 +49,7 @@ def run_plan(
 
 
 def encode_clip(
-    encoder: MimiEncoder, clip: VoiceClip, frames_a_piece: int = 8
+    encoder: FrameEncoder, clip: VoiceClip, frames_a_piece: int = 8
 ) -> Generator[None, None, VoiceCodes]:
     """Encode a voice's clip with an encoder of one row, which is reset for it."""
     device = encoder.state.device

@@ -28,22 +28,35 @@ class TemporalState:
     """As `keys`."""
     position: Tensor
     """[rows] int64: the position to run next, which is how many have been run."""
+    scales: tuple[Tensor, Tensor] | None = None
+    """[layers, rows, heads, window] float32 of keys and of values, where these are int8."""
 
     @classmethod
     def empty(
         cls, spec: LmSpec, rows: int, device: torch.device, dtype: torch.dtype
     ) -> TemporalState:
+        """
+        Args:
+            dtype: of keys and values; int8 is for the device's kernels alone.
+        """
         shape = (spec.num_layers, rows, spec.num_heads, spec.window, spec.head_dim)
+        scales = None
+        if dtype == torch.int8:
+            scales = (
+                torch.zeros(shape[:-1], device=device, dtype=torch.float32),
+                torch.zeros(shape[:-1], device=device, dtype=torch.float32),
+            )
         return cls(
             keys=torch.zeros(shape, device=device, dtype=dtype),
             values=torch.zeros(shape, device=device, dtype=dtype),
             position=torch.zeros(rows, device=device, dtype=torch.int64),
+            scales=scales,
         )
 
     def reset(self, row: int) -> None:
         """Make a row as new. Zeroed, since a masked key that is not finite would still spread."""
-        self.keys[:, row].zero_()
-        self.values[:, row].zero_()
+        for piece in (self.keys, self.values, *(self.scales or ())):
+            piece[:, row].zero_()
         self.position[row] = 0
 
 
@@ -67,9 +80,22 @@ class Prefix:
     def copy_to(self, state: TemporalState, row: int) -> None:
         """Give a reset row these positions."""
         held = self.keys.shape[2]
-        state.keys[:, row, :, :held] = self.keys
-        state.values[:, row, :, :held] = self.values
+        if state.scales is None:
+            state.keys[:, row, :, :held] = self.keys
+            state.values[:, row, :, :held] = self.values
+        else:
+            whole = ((state.keys, self.keys), (state.values, self.values))
+            for (ring, given), scales in zip(whole, state.scales, strict=True):
+                ring[:, row, :, :held], scales[:, row, :, :held] = quantise(given)
         state.position[row] = self.length
+
+
+def quantise(vectors: Tensor) -> tuple[Tensor, Tensor]:
+    """[..., d] to int8 of the same shape and the float32 scales [...] that give it back."""
+    wide = vectors.float()
+    scale = wide.abs().amax(-1).clamp(min=1e-12) / 127.0
+    steps = torch.floor(wide / scale[..., None] + 0.5)
+    return steps.clamp(-127, 127).to(torch.int8), scale
 
 
 class TemporalTransformer:
@@ -106,6 +132,8 @@ class TemporalTransformer:
         Returns:
             [rows, dim] `out_norm` outputs.
         """
+        if state.scales is not None:
+            raise ValueError("int8 keys and values are for the device's kernels")
         spec = self.spec
         rows = x.shape[0]
         cos, sin = (a[:, None, None] for a in self._rope.angles(state.position))

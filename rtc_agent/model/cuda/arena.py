@@ -36,6 +36,7 @@ class Arena:
         spans = [-(-rows * size // 4) * 4 for size in sizes]
         self._flat = torch.zeros(sum(spans), dtype=torch.float32, device=device)
         self._shapes = tuple(shapes)
+        self.device = device
         self.position = torch.zeros(rows, dtype=torch.int64, device=device)
         """[rows] frames run."""
         self.inputs: list[Tensor] = []

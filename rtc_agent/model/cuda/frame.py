@@ -3,17 +3,31 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
 
 from rtc_agent.model.cuda.decoder import DecoderGraph
 from rtc_agent.model.cuda.encoder import EncoderGraph
 from rtc_agent.model.cuda.launch import Launch, next_power_of_two
 from rtc_agent.model.cuda.lm import LanguageModelGraph
+from rtc_agent.model.cuda.packed import Fields, Packed
 from rtc_agent.model.kernels.tokens import finish_kernel
 from rtc_agent.model.lm import LmState
 from rtc_agent.model.mimi_weights import MimiWeights
 from rtc_agent.model.spec import ModelSpec
 from rtc_agent.model.weights import LmWeights
+
+
+def inbox_fields(samples: int) -> Fields:
+    """What a tick is given, a row."""
+    return {"heard": (samples, torch.float32), "live": (1, torch.bool)}
+
+
+def outbox_fields(samples: int) -> Fields:
+    """What a tick gives, a row."""
+    return {
+        "said": (samples, torch.float32),
+        "text": (1, torch.int64),
+        "healthy": (1, torch.bool),
+    }
 
 
 class FrameGraph:
@@ -28,15 +42,20 @@ class FrameGraph:
         self.encoder = EncoderGraph(spec.mimi, mimi, rows)
         self.lm = LanguageModelGraph(spec.lm, lm, state, self.encoder.codes)
         self.decoder = DecoderGraph(spec.mimi, mimi, rows, self.lm.codes)
-        self.heard = torch.zeros((rows, spec.mimi.frame_samples), device=device)
+        samples = spec.mimi.frame_samples
+        self.inbox = Packed(inbox_fields(samples), rows, device)
+        self.outbox = Packed(outbox_fields(samples), rows, device)
+        self.heard = self.inbox["heard"]
         """[rows, 1920]: the caller's frames."""
-        self._silence = torch.zeros((), device=device)
-        self.live = torch.zeros(rows, dtype=torch.bool, device=device)
+        self.live = self.inbox["live"][:, 0]
         """[rows]: who takes part."""
-        self.said = torch.zeros_like(self.heard)
+        self.said = self.outbox["said"]
         """[rows, 1920]: the agent's frames."""
-        self.healthy = torch.ones(rows, dtype=torch.bool, device=device)
+        self.text = self.lm.text = self.outbox["text"][:, 0]
+        """[rows] int64 text id of the frame in `said`."""
+        self.healthy = self.outbox["healthy"][:, 0]
         """[rows]: everything computed for the row was finite."""
+        self._silence = torch.zeros((), device=device)
 
     def launch(self) -> None:
         how, live = self.how, self.live
@@ -56,8 +75,3 @@ class FrameGraph:
             BLOCK=next_power_of_two(samples),
             **how.options(4),
         )
-
-    @property
-    def text(self) -> Tensor:
-        """[rows] int64 text id of the frame in `said`."""
-        return self.lm.text

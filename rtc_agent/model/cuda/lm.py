@@ -45,11 +45,18 @@ class LanguageModelGraph:
         self._h = torch.empty((rows, spec.dim), dtype=dtype, device=device)
         attention = RingAttention(spec, rows, state.position, self._cos, self._sin)
         self._temporal = TemporalGraph(
-            spec, weights, self._h, attention, state.temporal.keys, state.temporal.values
+            spec,
+            weights,
+            self._h,
+            attention,
+            state.temporal.keys,
+            state.temporal.values,
+            state.temporal.scales,
         )
         self._depformer = DepformerGraph(spec, weights, rows, self._temporal.context)
         self._text_linear = None if rows == 1 else Linear(weights.text_linear, rows)
-        self._logits = torch.empty((rows, spec.text_card), dtype=dtype, device=device)
+        self.logits = torch.empty((rows, spec.text_card), dtype=dtype, device=device)
+        """[rows, text_card] of the text of the frame after the one that the tick completed."""
         chunks = ceil_div(spec.text_card, min(_CHUNK, next_power_of_two(spec.text_card) // 2))
         self._threshold = torch.zeros(rows, dtype=torch.int64, device=device)
         self._scores = torch.empty((rows, chunks), dtype=torch.float32, device=device)
@@ -92,11 +99,11 @@ class LanguageModelGraph:
         )
         self._temporal.launch(how)
         if self._text_linear is None:
-            launch_gemv(self._temporal.context, w.text_linear, self._logits, how)
+            launch_gemv(self._temporal.context, w.text_linear, self.logits, how)
         else:
-            self._text_linear.launch(self._temporal.context, self._logits, how)
+            self._text_linear.launch(self._temporal.context, self.logits, how)
         self._depformer.enter(how)
-        self._sample(self._logits, TEXT_STREAM, how)
+        self._sample(self.logits, TEXT_STREAM, how)
         self._depformer.launch(
             lambda k: self._sample(self._depformer.logits, TEXT_STREAM + 1 + k, how), how
         )

@@ -1,0 +1,102 @@
+"""`FrameModel` on a CUDA device: a tick is one captured graph, with its copies in and out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rtc_agent.engine.stepper import Mask, Pcm
+from rtc_agent.model.cuda.capture import capture
+from rtc_agent.model.cuda.frame import FrameGraph, inbox_fields, outbox_fields
+from rtc_agent.model.cuda.packed import Packed
+from rtc_agent.model.frame_model import FrameModel, HostFrame, ModelFrame
+from rtc_agent.model.lm import LanguageModel
+from rtc_agent.model.mimi_weights import MimiWeights
+from rtc_agent.model.spec import ModelSpec
+from rtc_agent.model.weights import LmWeights
+
+MAX_ROWS = 128
+"""Rows that one read of the weights serves at most."""
+
+
+class CudaFrameModel(FrameModel):
+    """As `FrameModel`, by our kernels.
+
+    Args:
+        kv_dtype: of keys and values; None is the weights', `torch.int8` the other choice.
+
+    Raises:
+        CaptureFailed: the tick could not be captured.
+    """
+
+    def __init__(
+        self,
+        spec: ModelSpec,
+        lm: LmWeights,
+        mimi: MimiWeights,
+        rows: int,
+        kv_dtype: torch.dtype | None = None,
+    ) -> None:
+        if rows > MAX_ROWS:
+            raise ValueError(f"{rows} rows in one graph; {MAX_ROWS} is the most")
+        self.spec = spec
+        self.rows = rows
+        self._device = lm.device
+        self.lm = LanguageModel(spec.lm, lm, rows, kv_dtype)
+        self.frame = FrameGraph(spec, lm, mimi, self.lm.state, rows)
+        self.hearing = self.frame.encoder.state
+        self.speaking = self.frame.decoder.state
+        samples = spec.mimi.frame_samples
+        self._in = Packed(inbox_fields(samples), rows, None)
+        self._out = Packed(outbox_fields(samples), rows, None)
+        self._heard = self._in["heard"].numpy()
+        self._live = self._in["live"][:, 0].numpy()
+        self._said = self._out["said"].numpy()
+        self._graph = capture(self._tick, self._device)
+        self._after_silence = self._decoded_silence()
+
+    def _tick(self) -> None:
+        self.frame.inbox.bytes.copy_(self._in.bytes, non_blocking=True)
+        self.frame.launch()
+        self._out.bytes.copy_(self.frame.outbox.bytes, non_blocking=True)
+
+    def step(self, pcm: Pcm, live: Mask, *, greedy: bool = False) -> HostFrame:
+        """As `FrameModel.step`. Greedy rows need no noise here; whether all are makes no odds."""
+        np.copyto(self._heard, pcm)
+        np.copyto(self._live, live)
+        self._graph.replay()
+        self.settle()
+        return HostFrame(
+            self._said.copy(),
+            self._out["text"][:, 0].tolist(),
+            self._out["healthy"][:, 0].tolist(),
+        )
+
+    def run(self, pcm: Tensor, live: Tensor, *, greedy: bool = False) -> ModelFrame:
+        """As `FrameModel.run`, launch by launch instead of by the graph."""
+        frame = self.frame
+        frame.heard.copy_(pcm)
+        frame.live.copy_(live)
+        with torch.cuda.device(self._device):
+            frame.launch()
+        codes = torch.where(frame.lm.speaking[:, None], frame.lm.codes, 0)
+        return ModelFrame(
+            frame.said.clone(),
+            frame.text.clone(),
+            frame.healthy.clone(),
+            codes,
+            frame.encoder.codes.clone(),
+        )
+
+    def _decoded_silence(self) -> Sequence[Tensor]:
+        codes = self.frame.lm.codes
+        codes.copy_(torch.tensor(self.spec.silence_codes, device=self._device).expand_as(codes))
+        first = torch.arange(self.rows, device=self._device) == 0
+        with torch.cuda.device(self._device):
+            self.frame.decoder.launch(first, self.frame.how)
+        saved = self.speaking.save(0)
+        self.speaking.reset(0)
+        return saved
