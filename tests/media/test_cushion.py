@@ -46,7 +46,7 @@ def test_delay_added_since_counts_for_what_was_seen_before() -> None:
 
 
 def test_a_backlog_shows_within_a_second() -> None:
-    control = fed([0.006] * 100)
+    control = fed([0.005] * 100)
     for _ in range(12):
         assert control.error_s() == 0.0
         control.observe(0.166)
