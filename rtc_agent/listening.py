@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-from collections.abc import Iterator
+import socket
+from collections.abc import Iterable, Iterator
 
 from aiohttp import web
 
@@ -28,6 +29,24 @@ async def listen(runner: web.AppRunner, host: str, port: int) -> str:
     bound, port = runner.addresses[0][:2]
     shown = "127.0.0.1" if bound in ("0.0.0.0", "::") else bound
     return f"http://{f'[{shown}]' if ':' in shown else shown}:{port}/"
+
+
+def require_local(addresses: Iterable[str]) -> None:
+    """Calls could be offered on these addresses.
+
+    Raises:
+        ConfigError: one of them is not this machine's; no caller would ever come through.
+    """
+    for address in addresses:
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        try:
+            with socket.socket(family, socket.SOCK_DGRAM) as probe:
+                probe.bind((address, 0))
+        except OSError as error:
+            raise ConfigError(
+                f"{address} is not an address of this machine, so that no call can be offered on "
+                f"it ({error.strerror}). Leave --ice-host out to offer every address there is."
+            ) from error
 
 
 @contextlib.contextmanager

@@ -20,6 +20,15 @@ class _CallIdFilter(logging.Filter):
         return True
 
 
+class _NotUnderstood(logging.Filter):
+    """Drops the web server's traces about bytes that are no HTTP. They were answered with a 400,
+    and anybody who finds the port can make as many as he likes."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        kind = record.exc_info[0] if record.exc_info else None
+        return kind is None or kind.__module__ != "aiohttp.http_exceptions"
+
+
 def setup(level: Literal["debug", "info", "warning", "error"] = "info") -> None:
     """Log to stderr. Libraries stay at warning: their info lines carry addresses of callers."""
     handler = logging.StreamHandler(sys.stderr)
@@ -28,5 +37,6 @@ def setup(level: Literal["debug", "info", "warning", "error"] = "info") -> None:
         logging.Formatter("%(asctime)s %(levelname)-7s %(name)s [%(call_id)s] %(message)s")
     )
     logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
+    logging.getLogger("aiohttp.server").addFilter(_NotUnderstood())
     for name in ("rtc_agent", "signaling"):
         logging.getLogger(name).setLevel(level.upper())

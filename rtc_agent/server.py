@@ -13,7 +13,7 @@ from rtc_agent.engine.agents import create_stepper
 from rtc_agent.engine.local import LocalEngine
 from rtc_agent.engine.pending import PendingEngine
 from rtc_agent.engine.runner import ThreadRunner
-from rtc_agent.listening import listen, signals_set
+from rtc_agent.listening import listen, require_local, signals_set
 from rtc_agent.threads import in_daemon_thread
 
 log = logging.getLogger(__name__)
@@ -33,6 +33,7 @@ async def run(
     Raises:
         ConfigError: the address cannot be listened on, or the agent cannot be run here.
     """
+    require_local(settings.ice_hosts)
     clock = MonotonicClock()
     stop = stop or asyncio.Event()
     engine = PendingEngine(settings.agent)

@@ -39,6 +39,10 @@ async def answer_errors(request: web.Request, handler: Handler) -> web.StreamRes
         headers = {name: error.headers[name] for name in ("Allow",) if name in error.headers}
         code = (error.reason or "error").lower().replace(" ", "_")
         return error_response(error.status, code, _plain(request, error), headers)
+    except web.RequestPayloadError:
+        return error_response(
+            400, "invalid_request", "The request body cannot be read as its headers describe it."
+        )
     except Exception:
         log.exception("%s %s failed", request.method, request.path)
         return error_response(

@@ -14,7 +14,7 @@ from aiohttp import web
 from rtc_agent.config import Settings, dump
 from rtc_agent.engine.remote import memory
 from rtc_agent.errors import ConfigError
-from rtc_agent.listening import listen, signals_set
+from rtc_agent.listening import listen, require_local, signals_set
 from rtc_agent.processes.child import Child, ChildRefused
 from signaling.front import Front
 
@@ -30,6 +30,7 @@ async def run(
     settings: Settings, announce: Callable[[str], None], stop: asyncio.Event | None = None
 ) -> None:
     """As `rtc_agent.server.run`, with the engine and the media in processes of their own."""
+    require_local(settings.ice_hosts)
     stop = stop or asyncio.Event()
     with signals_set(stop), tempfile.TemporaryDirectory(prefix="rtc-agent-") as folder:
         fd = memory.create(settings.sessions)
