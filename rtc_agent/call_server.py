@@ -49,7 +49,7 @@ class CallServer:
         def socket_transport(
             events: TransportEvents, post: Callable[[bytes], bool], close: Callable[[], None]
         ) -> SocketTransport:
-            return MoshiTransport(events, clock, post, close)
+            return MoshiTransport(events, post, close)
 
         access = Access(
             allowed_origins=tuple(settings.allowed_origins),

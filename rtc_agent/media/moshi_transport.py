@@ -1,9 +1,6 @@
 """A caller over the Moshi WebSocket protocol as a call's `Transport`.
 
-Opus packets arrive in order and without loss, only late; they take the receive path of RTP, with
-sequence numbers and timestamps made here, so that lateness, backlog and pauses are dealt with as on
-any call. What is sent leaves at once: over TCP the listener's own buffer is the only one that
-helps.
+What is sent leaves at once: over TCP the listener's own buffer is the only one that helps.
 """
 
 from __future__ import annotations
@@ -11,71 +8,46 @@ from __future__ import annotations
 import logging
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
 from rtc_agent import __version__
 from rtc_agent.call.transport import TransportEvents, TransportStats
-from rtc_agent.clock import Clock
 from rtc_agent.engine.stepper import SAMPLE_RATE, Pcm
-from rtc_agent.media.aligner import FrameAligner
-from rtc_agent.media.audio_receiver import AudioReceiver
-from rtc_agent.media.codecs import OPUS, PACKET_SAMPLES, encoder_for
+from rtc_agent.media.codecs import OPUS, PACKET_SAMPLES, decoder_for, encoder_for
+from rtc_agent.media.stream_source import StreamSource
 from rtc_agent.protocol import moshi
 from rtc_agent.protocol.moshi import Kind
 from rtc_agent.protocol.ogg import OpusReader, OpusWriter
 
 logger = logging.getLogger(__name__)
 
-PAYLOAD_TYPE = 96
 PACKETS_PER_PAGE = 2
 """40 ms: half the overhead of single packets, and no wait, as a frame is 80 ms."""
-PAUSE_S = 0.4
-"""A caller who sends nothing for so long has paused (a mute), not fallen behind."""
-RTP_RATE = OPUS.clock_rate
-_TO_RTP = RTP_RATE // SAMPLE_RATE
+_TO_OPUS = OPUS.clock_rate // SAMPLE_RATE
+"""Ogg counts Opus in samples at 48 kHz (RFC 7845, 4)."""
 
 Post = Callable[[bytes], bool]
 """Queues one WebSocket message; False if the peer does not read and it was not queued."""
 
 
-@dataclass(slots=True)
-class _Packet:
-    """What the receive path needs of an RTP packet."""
-
-    sequence_number: int
-    timestamp: int
-    payload: bytes
-    payload_type: int = PAYLOAD_TYPE
-    ssrc: int = 0
-    marker: int = 0
-
-
 class MoshiTransport:
     """One connection; implements `rtc_agent.call.transport.Transport`."""
 
-    def __init__(
-        self, events: TransportEvents, clock: Clock, post: Post, close: Callable[[], None]
-    ) -> None:
+    def __init__(self, events: TransportEvents, post: Post, close: Callable[[], None]) -> None:
         """
         Args:
             post: sends a message to the peer.
             close: ends the connection once everything posted has been sent.
         """
         self._events = events
-        self._clock = clock
         self._post = post
         self._close = close
-        self._receiver = AudioReceiver({PAYLOAD_TYPE: OPUS})
-        self._source = FrameAligner(clock, self._receiver)
+        self._source = StreamSource(decoder_for(OPUS))
         self._reader = OpusReader()
         self._writer = OpusWriter(secrets.randbits(32), SAMPLE_RATE, f"rtc-agent {__version__}")
         self._encoder = encoder_for(OPUS)
         self._unsent = np.empty(0, np.float32)
-        self._sequence = 0
-        self._timestamp = 0
-        self._heard_s: float | None = None
         self._packets_sent = 0
         self._dropped_pages = 0
         self._head = self._writer.head()
@@ -98,7 +70,7 @@ class MoshiTransport:
         kind, payload = message[0], message[1:]
         if kind == Kind.AUDIO:
             for packet in self._reader.push(payload):
-                self._take(packet)
+                self._source.push(packet)
         elif kind in (Kind.CONTROL, Kind.PING, Kind.METADATA):
             self._events.on_message(moshi.LABEL, message.decode("latin-1"))
         else:
@@ -111,7 +83,7 @@ class MoshiTransport:
             self._events.on_closed(reason)
 
     @property
-    def source(self) -> FrameAligner:
+    def source(self) -> StreamSource:
         return self._source
 
     def play(self, pcm: Pcm) -> None:
@@ -137,36 +109,25 @@ class MoshiTransport:
         return 0.0
 
     def stats(self) -> TransportStats:
-        receive = self._receiver.stats()
+        source = self._source
+        per_ms = SAMPLE_RATE / 1000
         return TransportStats(
-            packets_received=receive.packets_received,
-            packets_lost=receive.packets_lost,
-            concealed_ms=receive.concealed_ms,
-            dropped_ms=receive.dropped_ms,
+            packets_received=source.packets,
+            concealed_ms=source.concealed / per_ms,
+            dropped_ms=source.dropped / per_ms,
             packets_sent=self._packets_sent,
             underruns=self._dropped_pages,
-            jitter_ms=receive.jitter_ms,
-            receive_buffer_ms=receive.buffer_ms,
+            receive_buffer_ms=source.waiting / per_ms,
         )
 
     async def aclose(self) -> None:
         self._closed = True
         self._close()
 
-    def _take(self, payload: bytes) -> None:
-        now = self._clock.now()
-        if self._heard_s is not None and now - self._heard_s > PAUSE_S:
-            self._timestamp += round((now - self._heard_s) * RTP_RATE)
-        self._heard_s = now
-        packet = _Packet(self._sequence & 0xFFFF, self._timestamp & 0xFFFFFFFF, payload)
-        self._receiver.push(packet, now)
-        self._sequence += 1
-        self._timestamp += OPUS.duration(payload) * _TO_RTP
-
     def _send_page(self, packets: list[bytes]) -> None:
         if self._closed:
             return
-        page = self._writer.write(packets, len(packets) * PACKET_SAMPLES * _TO_RTP)
+        page = self._writer.write(packets, len(packets) * PACKET_SAMPLES * _TO_OPUS)
         if self._post(bytes([Kind.AUDIO]) + self._head + page):
             self._head = b""
             self._packets_sent += len(packets)

@@ -41,7 +41,7 @@ class Bench:
         self.posted: list[bytes] = []
         self.accepts = True
         self.closed = 0
-        self.transport = MoshiTransport(self.events, self.clock, self._post, self._close)
+        self.transport = MoshiTransport(self.events, self._post, self._close)
         self.writer = sphn.OpusStreamWriter(24_000)
         self.reader = sphn.OpusStreamReader(24_000)
 

@@ -74,7 +74,7 @@ class Site:
     def socket_transport(
         self, events: TransportEvents, post: Callable[[bytes], bool], close: Callable[[], None]
     ) -> MoshiTransport:
-        return MoshiTransport(events, self.bench.clock, post, close)
+        return MoshiTransport(events, post, close)
 
     @property
     def free(self) -> int:
