@@ -26,7 +26,7 @@ def verify(
     """
     from rtc_agent import verify as replays
     from rtc_agent.cli.output import json_refusal, print_json
-    from rtc_agent.engine.loading import choose_device
+    from rtc_agent.engine.devices import choose_device
 
     with json_refusal(as_json):
         report = replays.verify(folder, choose_device(device))

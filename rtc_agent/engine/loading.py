@@ -8,9 +8,9 @@ import torch
 
 from rtc_agent.config import Settings
 from rtc_agent.engine.agents import Report
+from rtc_agent.engine.devices import choose_device, usual_dtype
 from rtc_agent.engine.lockstep import LockstepParts, LockstepStepper
 from rtc_agent.engine.tiny import tiny_model
-from rtc_agent.errors import ConfigError
 from rtc_agent.model.checkpoint import Progress, load_lm, load_mimi
 from rtc_agent.model.detokenizer import Detokenizer, piece_table
 from rtc_agent.model.folder import ModelFolder
@@ -47,7 +47,7 @@ def folder_stepper(settings: Settings, path: Path, agent: str, report: Report) -
     device = choose_device(settings.device)
     _set_cpu_threads(settings, device)
     folder = ModelFolder.open(path, family=MOSHI if agent == "moshi" else PERSONAPLEX)
-    dtype = settings.dtype if settings.dtype != "auto" else _usual_dtype(device)
+    dtype = settings.dtype if settings.dtype != "auto" else usual_dtype(device)
     prefix_bytes = PREFIX_BYTES if device.type == "cuda" else CPU_PREFIX_BYTES
     require_memory(
         folder.spec,
@@ -93,32 +93,6 @@ def _by_tenths(report: Report, what: str) -> Progress:
             report(f"loading the {what}: {10 * tenth} %")
 
     return progress
-
-
-def choose_device(name: str) -> torch.device:
-    """auto is the first GPU if there is one, else the CPU.
-
-    Raises:
-        ConfigError: there is no such device here.
-    """
-    if name == "auto":
-        return torch.device("cuda:0" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-    except RuntimeError as error:
-        raise ConfigError(f"{name!r} is no device; say auto, cpu, cuda or cuda:1.") from error
-    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        raise ConfigError(
-            f"There is no {name} here: torch sees {torch.cuda.device_count()} GPUs. "
-            "`rtc-agent doctor` says why; --device cpu always works."
-        )
-    if device.type not in ("cpu", "cuda"):
-        raise ConfigError(f"The device {name!r} is not supported; say auto, cpu, cuda or cuda:1.")
-    return device
-
-
-def _usual_dtype(device: torch.device) -> str:
-    return "bfloat16" if device.type == "cuda" else "float32"
 
 
 def _set_cpu_threads(settings: Settings, device: torch.device) -> None:

@@ -52,6 +52,9 @@ class HostFrame:
 class RowState(Protocol):
     """State that sessions carry from frame to frame, one row each."""
 
+    position: Tensor
+    """[rows] int64 frames run."""
+
     def reset(self, row: int) -> None:
         """Make a row as new."""
         ...

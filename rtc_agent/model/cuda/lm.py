@@ -76,6 +76,12 @@ class LanguageModelGraph:
 
     def launch(self, live: Tensor, how: Launch) -> None:
         """Run the next position of every live row [rows] bool."""
+        self.launch_temporal(how)
+        self.launch_draws(how)
+        self._advance(live, how)
+
+    def launch_temporal(self, how: Launch) -> None:
+        """From the columns to the text logits."""
         spec, w, state, rows = self._spec, self._weights, self._state, self._rows
         block = min(1024, next_power_of_two(spec.dim))
         embed_kernel[(rows, ceil_div(spec.dim, block))](
@@ -102,12 +108,18 @@ class LanguageModelGraph:
             launch_gemv(self._temporal.context, w.text_linear, self.logits, how)
         else:
             self._text_linear.launch(self._temporal.context, self.logits, how)
+
+    def launch_draws(self, how: Launch) -> None:
+        """From the text logits to the frame's text and codes."""
         self._depformer.enter(how)
         self._sample(self.logits, TEXT_STREAM, how)
         self._depformer.launch(
             lambda k: self._sample(self._depformer.logits, TEXT_STREAM + 1 + k, how), how
         )
-        advance_kernel[(rows,)](
+
+    def _advance(self, live: Tensor, how: Launch) -> None:
+        state = self._state
+        advance_kernel[(self._rows,)](
             state.column,
             state.position,
             live,

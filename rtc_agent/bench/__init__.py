@@ -1,0 +1,1 @@
+"""Measurements of this package on the machine at hand."""

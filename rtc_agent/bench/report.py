@@ -1,0 +1,85 @@
+"""What `rtc-agent bench tick` measures, as plain values."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Mapping
+from typing import Any, cast, get_args
+
+import torch
+
+from rtc_agent.bench.model import random_model
+from rtc_agent.bench.tick import WINDOWS, TickBench
+from rtc_agent.engine.devices import choose_device, usual_dtype
+from rtc_agent.errors import InvalidRequest
+from rtc_agent.model.backend import KvDtype, backend_for
+
+Row = Mapping[str, Any]
+
+
+def measure(
+    *,
+    sessions: str,
+    windows: str,
+    ticks: int,
+    device: str,
+    dtype: str,
+    kv_dtype: str,
+    kernels: str,
+    tiny: bool,
+    progress: Callable[[Row], None],
+) -> dict[str, Any]:
+    """Measure, one row for each number of sessions and window.
+
+    Args:
+        sessions, windows: comma-separated.
+        progress: told every row as soon as it is there.
+
+    Raises:
+        InvalidRequest: a value that does not fit.
+        ConfigError: this machine cannot run it.
+        BenchFailed: a session failed while it was measured.
+    """
+    counts = _counts(sessions)
+    names = windows.split(",")
+    _check("window", names, WINDOWS)
+    _check("kv-dtype", [kv_dtype], get_args(KvDtype))
+    _check("kernels", [kernels], ("auto", "off"))
+    where = choose_device(device)
+    kind = usual_dtype(where) if dtype == "auto" else dtype
+    _check("dtype", [kind], ("float32", "bfloat16", "float16"))
+    backend = backend_for(where, kernels=kernels == "auto", kv=cast(KvDtype, kv_dtype))
+    parts = random_model(where, getattr(torch, kind), tiny=tiny)
+    bench = TickBench(parts, backend, "int8" if kv_dtype == "int8" else kind, ticks=ticks)
+    rows = []
+    for count in counts:
+        for row in bench.rows(count, names):
+            rows.append(row.as_json())
+            progress(rows[-1])
+    return {
+        "ok": True,
+        "date": datetime.date.today().isoformat(),
+        "device": torch.cuda.get_device_name(where) if where.type == "cuda" else "CPU",
+        "torch": torch.__version__,
+        "weights": kind,
+        "sizes": "tiny" if tiny else "released",
+        "copy_tb_s": None if bench.copy_rate is None else round(bench.copy_rate / 1e12, 3),
+        "ticks": ticks,
+        "rows": rows,
+    }
+
+
+def _counts(text: str) -> list[int]:
+    try:
+        counts = [int(part) for part in text.split(",")]
+    except ValueError:
+        counts = []
+    if not counts or min(counts) < 1:
+        raise InvalidRequest(f"--sessions is {text!r}; it must be numbers like 1,4,16.")
+    return counts
+
+
+def _check(name: str, values: list[str], known: tuple[str, ...]) -> None:
+    for value in values:
+        if value not in known:
+            raise InvalidRequest(f"--{name} is {value!r}; it must be one of {', '.join(known)}.")
