@@ -21,8 +21,7 @@ from rtc_agent.engine.stepper import SessionSpec
 from rtc_agent.media import aiortc_shim
 from rtc_agent.media.ice import IceSettings
 from rtc_agent.telephony.config import TelephonySettings
-from rtc_agent.telephony.local_agent import LocalAgents
-from rtc_agent.telephony.peers import GatewayPeers
+from rtc_agent.telephony.local_line import create_line
 from rtc_agent.telephony.phone_call import PhoneCall
 from rtc_agent.telephony.phone_line import PhoneLine
 from tests.telephony.gateway import RealJanus, media_host
@@ -133,8 +132,7 @@ async def phone_bench(
     telephony = TelephonySettings(**fields)
     host = media_host()
     assert host is not None
-    peers = GatewayPeers(IceSettings(hosts=(host,)), telephony.codecs, clock)
-    line = PhoneLine(telephony, LocalAgents(registry, peers, clock), clock)
+    line = create_line(telephony, registry, IceSettings(hosts=(host,)), clock)
     line.start()
     bench = Bench(line, registry, engine, janus, registrar, folder)
     try:
@@ -142,8 +140,8 @@ async def phone_bench(
             await bench.ready()
         yield bench
     finally:
-        await line.aclose()
         await registry.aclose(5)
+        await line.aclose()
         await engine.aclose()
         await janus.kill()
         registrar.close()

@@ -92,6 +92,7 @@ class Softphone:
         self._remote_tag = ""
         self._target = ("", "127.0.0.1", 0)
         self._cseq = 0
+        self._notify_state = ""
         self._route: list[str] = []
         self._invite: SipMessage | None = None
         self._remote_rtp: tuple[str, int] | None = None
@@ -148,6 +149,8 @@ class Softphone:
             headers += [("Route", route) for route in self._route]
         if method in ("INVITE", "UPDATE") and self.session_expires is not None:
             headers += [("Session-Expires", self.session_expires), ("Supported", "timer")]
+        if method == "NOTIFY":
+            headers += [("Event", "refer"), ("Subscription-State", self._notify_state)]
         if body:
             headers.append(("Content-Type", kind))
         message = SipMessage(f"{method} {self._target[0]} SIP/2.0", headers, body)
@@ -230,6 +233,11 @@ class Softphone:
         """Press a key by SIP INFO."""
         self.request("INFO", f"Signal={key}\r\nDuration=160\r\n", "application/dtmf-relay")
         return await self.response("INFO")
+
+    def notify(self, sipfrag: str, last: bool = False) -> None:
+        """Tell how a transfer goes (RFC 3515)."""
+        self._notify_state = "terminated;reason=noresource" if last else "active;expires=60"
+        self.request("NOTIFY", sipfrag + "\r\n", "message/sipfrag;version=2.0")
 
     def close(self) -> None:
         if self._send_task is not None:

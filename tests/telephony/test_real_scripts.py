@@ -328,3 +328,32 @@ async def test_audio_goes_to_the_telephone_at_once_and_evenly(tmp_path: Path) ->
             assert {len(p.payload) for p in packets} == {160}
             assert set(np.diff([p.sequence for p in packets])) == {1}
             await phone.bye()
+
+
+async def test_a_transfer_ends_with_the_answer_of_the_other_side(tmp_path: Path) -> None:
+    async with phone_bench(tmp_path) as bench:
+        with softphone() as phone:
+            await phone.call(bench.uri)
+            await live(bench)
+            await bench.calls[0].transfer("sip:human@127.0.0.1:5099")
+            refer = await phone.wait(lambda m: m.method == "REFER" and not m.status)
+            assert "sip:human@127.0.0.1:5099" in refer.header("Refer-To")
+            phone.notify("SIP/2.0 100 Trying")
+            await asyncio.sleep(0.5)
+            assert bench.calls[0].state == "talking"
+            phone.notify("SIP/2.0 200 OK", last=True)
+            await phone.wait(lambda m: m.method == "BYE" and not m.status)
+        assert (await bench.record())["reason"] == "transferred"
+        await bench.free_again()
+
+
+async def test_a_stopping_server_hangs_up(tmp_path: Path) -> None:
+    async with phone_bench(tmp_path) as bench:
+        with softphone() as phone:
+            await phone.call(bench.uri)
+            await live(bench)
+            await bench.registry.aclose(5)
+            await phone.wait(lambda m: m.method == "BYE" and not m.status, 3)
+            with softphone() as second:
+                assert (await second.call(bench.uri)).status == 503
+        assert bench.records()[0]["reason"] == "server_stopping"
