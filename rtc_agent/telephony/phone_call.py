@@ -175,8 +175,10 @@ class PhoneCall:
                 body["srtp"] = f"sdes_{settings.srtp}"
             event = janus_sip.read((await self._handle.ask(body, Jsep("offer", leg.sdp))).data)
             if event.name == "error":
+                # The gateway repeats the number, which is not for logs.
+                words = event.text("error").replace(uri, "that address").strip()
                 raise GatewayRefused(
-                    f"The telephone gateway does not call: {event.text('error')}.",
+                    f"The telephone gateway does not call: {words}.",
                     gateway_code=event.number("code") or 0,
                 )
         except RtcAgentError as error:

@@ -174,9 +174,9 @@ async def test_calling_out_is_for_the_addresses_of_the_settings(tmp_path: Path) 
 async def test_a_call_that_the_gateway_refuses_is_an_error_and_holds_nothing(
     tmp_path: Path,
 ) -> None:
-    plugin = SipPlugin(refusals={"call": "Invalid user address"})
+    plugin = SipPlugin(refusals={"call": "Invalid user address sip:bob@example.org\n"})
     async with fake_bench(tmp_path, outgoing=["*"], plugin=plugin) as bench:
-        with pytest.raises(GatewayRefused, match="Invalid user address"):
+        with pytest.raises(GatewayRefused, match=r"Invalid user address that address\.$"):
             await bench.line.dial("sip:bob@example.org")
         assert bench.line.busy == 0
         assert bench.agents.legs[0].reason is not None
