@@ -1,4 +1,4 @@
-"""Say which system parts the tests will drive and which are missing; in CI a missing one is fatal."""
+"""Say which system parts the tests will drive; in CI a missing one is fatal."""
 
 from __future__ import annotations
 
