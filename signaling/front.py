@@ -30,6 +30,8 @@ PLACE_TIMEOUT_S = 9.0
 """A worker that takes so long hangs; clients wait for an answer little longer."""
 MAX_DEATHS = 2
 _OWNED = re.compile(r"(?:^|[/=])(?:call-)?(w\d+)-[\w-]+")
+_SECRET = re.compile(r"bearer ek_(w\d+)-", re.IGNORECASE)
+"""A client secret is known to the worker that made it."""
 _HOP_BY_HOP = {
     *("connection", "keep-alive", "transfer-encoding", "upgrade", "te", "trailer"),
     *("proxy-authenticate", "proxy-authorization", "content-length", "host", "date", "server"),
@@ -134,6 +136,8 @@ class Front:
         """The worker that holds the call this is about, if it is about one."""
         if found := _OWNED.search(request.path_qs):
             return found[1]
+        if found := _SECRET.match(request.headers.get("Authorization", "")):
+            return found[1]
         if b'"pc_id"' in body:
             try:
                 pc_id = json.loads(body).get("pc_id")
@@ -189,7 +193,7 @@ class Front:
 def _refused_socket(refusal: aiohttp.WSServerHandshakeError) -> web.Response:
     """A worker's refusal of a WebSocket. The client library drops its body."""
     reason = HTTPStatus(refusal.status).phrase
-    headers = refusal.headers or {}
+    headers: Mapping[str, str] = refusal.headers or {}
     kept = {name: headers[name] for name in ("Retry-After",) if name in headers}
     message = f"The connection was refused: {reason}."
     return error_response(refusal.status, reason.lower().replace(" ", "_"), message, kept)

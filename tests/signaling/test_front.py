@@ -140,6 +140,15 @@ async def test_what_belongs_to_a_call_goes_to_the_worker_that_holds_it(
     assert [await bench.where(body, path) for _ in range(3)] == [worker] * 3
 
 
+@pytest.mark.parametrize("worker", ["w1", "w12"])
+async def test_a_client_secret_goes_to_the_worker_that_made_it(worker: str, bench: Bench) -> None:
+    for scheme in ("Bearer", "bearer"):
+        headers = {"Authorization": f"{scheme} ek_{worker}-AbC", "Content-Type": "application/sdp"}
+        for _ in range(3):
+            async with bench.client.post("/v1/realtime/calls", data="v=0", headers=headers) as told:
+                assert (await told.json())["worker"] == worker
+
+
 @pytest.mark.parametrize(
     "body",
     [
