@@ -100,9 +100,10 @@ class Settings(BaseSettings):
         8, gt=0, description="seconds without any packet after which a caller counts as gone"
     )
     reconnect_grace_s: float = Field(
-        10,
+        9,
         ge=0,
-        description="seconds that a call whose connection was lost waits for its caller; 0: none",
+        description="seconds after a caller's last packet that a call whose connection was lost is "
+        "kept for it; 0: not at all",
     )
     idle_limit_s: float = Field(
         300, ge=0, description="seconds a caller may say nothing before the call ends; 0: no limit"

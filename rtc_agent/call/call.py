@@ -168,11 +168,15 @@ class Call:
             self.end(EndReason(reason))
 
     def _lose(self) -> None:
-        """Keep everything but the connection."""
+        """Keep everything but the connection. The time for which it is kept counts from when the
+        caller was last heard of: a caller who is gone holds the slot no longer because it took
+        time to notice."""
         if self.state is not CallState.RECONNECTING:
             self.state = CallState.RECONNECTING
-            self._moments.lost = self._clock.now()
-            self._log.info("connection lost; kept for %.0f s", self._limits.reconnect_s)
+            silent_s = 0.0 if self.transport is None else self.transport.silent_s()
+            self._moments.lost = self._clock.now() - silent_s
+            left_s = max(0.0, self._limits.reconnect_s - silent_s)
+            self._log.info("connection lost; kept for %.0f s", left_s)
 
     def _find(self) -> None:
         now = self._clock.now()

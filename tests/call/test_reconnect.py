@@ -90,6 +90,16 @@ async def test_after_the_grace_time_the_call_ends_and_frees_its_slot() -> None:
             await come_back(bench, call)
 
 
+async def test_the_grace_time_counts_from_the_callers_last_packet() -> None:
+    async with call_bench(FakeStepper(slots=1), GRACE) as bench:
+        call, _ = await live(bench)
+        await bench.run(9)
+        assert call.state is CallState.RECONNECTING
+        await bench.run(2)
+        assert call.state is CallState.ENDED
+        assert bench.engine.status().slots_free == 1
+
+
 @pytest.mark.parametrize("reason", ["peer_closed", "connection_failed"])
 async def test_who_cannot_come_back_or_closed_on_purpose_is_not_waited_for(reason: str) -> None:
     async with call_bench(limits=GRACE) as bench:
