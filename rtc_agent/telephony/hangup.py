@@ -17,11 +17,22 @@ REASONS = {
 """Why a call was not answered, by its final SIP status."""
 
 _REFUSALS = {EndReason.SERVER_STOPPING: 503, EndReason.AGENT_FAILED: 500}
+_CONNECTION = (
+    EndReason.PEER_CLOSED,
+    EndReason.PEER_VANISHED,
+    EndReason.CONNECTION_FAILED,
+    EndReason.CONNECT_TIMEOUT,
+)
 
 
 def refusal(reason: EndReason) -> int:
     """The SIP answer to a caller whose agent's side ended while the telephone still rang."""
     return _REFUSALS.get(reason, 480)
+
+
+def party(reason: EndReason) -> Party:
+    """Who ended a call whose agent's side was over first."""
+    return "gateway" if reason in _CONNECTION else "agent"
 
 
 def leg_reason(by: Party, reason: str) -> EndReason:

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from rtc_agent.call.state import EndReason
 from rtc_agent.clock import Clock
 from rtc_agent.errors import (
+    CallConflict,
     GatewayRefused,
     GatewayUnreachable,
     InvalidOffer,
@@ -159,12 +160,16 @@ class PhoneCall:
         Raises:
             ServerFull, ServerDraining, EngineFailed: no agent could talk.
             GatewayRefused, GatewayUnreachable: the gateway does not call.
+            CallConflict: it was hung up meanwhile.
         """
         settings = self._context.settings
         ring_s = settings.ring_limit_s
+        asked = False
         try:
             leg = await self._context.agents.offer(self.rule, self, ring_s)
             self._adopt(leg)
+            if self.ended or leg.ended:
+                raise CallConflict("The call was given up before it was made.")
             body: dict[str, Any] = {
                 "request": "call",
                 "uri": uri,
@@ -173,6 +178,7 @@ class PhoneCall:
             }
             if settings.srtp != "off":
                 body["srtp"] = f"sdes_{settings.srtp}"
+            asked = True
             event = janus_sip.read((await self._handle.ask(body, Jsep("offer", leg.sdp))).data)
             if event.name == "error":
                 # The gateway repeats the number, which is not for logs.
@@ -182,7 +188,7 @@ class PhoneCall:
                     gateway_code=event.number("code") or 0,
                 )
         except RtcAgentError as error:
-            self._finish("gateway", None, error.code)
+            self._finish("gateway", None, error.code, tell=asked)
             raise
         loop = asyncio.get_running_loop()
         if self.state is PhoneState.RINGING:
@@ -263,7 +269,7 @@ class PhoneCall:
 
     def on_leg_ended(self, reason: EndReason) -> None:
         code = 200 if self.record.answered else hangup.refusal(reason)
-        self._finish("agent", code, reason.value)
+        self._finish(hangup.party(reason), code, reason.value)
 
     def on_key(self, key: str) -> None:
         self._press(key, "rtp")

@@ -304,7 +304,7 @@ class PhoneLine:
             log.warning("a telephone call came while every handle was taken")
         elif handle.call is not None:
             handle.call.on_sip(event, jsep)
-            if event.name == "hangup" and event.call_id == handle.call.sip_call_id:
+            if event.name == "hangup" and event.call_id in (None, handle.call.sip_call_id):
                 self._release(handle)
 
     def _on_incoming(self, handle: Handle, event: SipEvent, jsep: Jsep | None) -> None:

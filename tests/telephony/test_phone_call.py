@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from rtc_agent.call.state import EndReason
-from rtc_agent.errors import EngineFailed, RtcAgentError, ServerFull, UnsupportedOffer
+from rtc_agent.errors import CallConflict, EngineFailed, RtcAgentError, ServerFull, UnsupportedOffer
 from tests.telephony.fakes import ANSWER, FakeBench, SipPlugin, fake_bench
 
 
@@ -248,6 +248,36 @@ async def test_ringing_ends_after_its_limit(tmp_path: Path) -> None:
         await bench.line.dial("sip:bob@example.org")
         await bench.asked("hangup")
     assert record(tmp_path)["reason"] == "not_answered"
+
+
+async def test_an_outgoing_call_given_up_before_it_is_made_never_rings(tmp_path: Path) -> None:
+    async with fake_bench(tmp_path, outgoing=["*"]) as bench:
+        dialling = asyncio.ensure_future(bench.line.dial("sip:bob@example.org"))
+        await asyncio.sleep(0)
+        (call,) = bench.line
+        call.hang_up()
+        with pytest.raises(CallConflict):
+            await dialling
+        await asyncio.sleep(0.05)
+        assert not bench.all("call")
+        assert bench.agents.legs[0].ended and bench.line.busy == 0
+
+
+async def test_an_outgoing_call_without_an_agent_never_rings(tmp_path: Path) -> None:
+    async with fake_bench(tmp_path, outgoing=["*"]) as bench:
+        bench.agents.refuse = ServerFull("full")
+        with pytest.raises(ServerFull):
+            await bench.line.dial("sip:bob@example.org")
+        await asyncio.sleep(0.05)
+        assert not bench.all("call") and not bench.all("hangup")
+
+
+async def test_a_connection_that_fails_is_the_gateways_ending(tmp_path: Path) -> None:
+    async with fake_bench(tmp_path) as bench:
+        await talking(bench)
+        bench.agents.legs[0].end(EndReason.CONNECTION_FAILED)
+        await bench.asked("hangup")
+    assert record(tmp_path)["ended_by"] == "gateway"
 
 
 async def test_events_of_another_call_are_not_ours(tmp_path: Path) -> None:
