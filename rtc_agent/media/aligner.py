@@ -27,8 +27,6 @@ class FrameAligner:
     def reserve(self) -> Pcm:
         if self._reserved is not None and self._put_back:
             self._put_back = False
-            if self.receiver is not None:
-                self.receiver.fell_behind(FRAME_SAMPLES)
             return self._reserved
         if self.receiver is None:
             self._reserved = silence(FRAME_SAMPLES)
@@ -48,7 +46,7 @@ class FrameAligner:
         if self._put_back:
             self.commit()
         elif self.receiver is not None:
-            self.receiver.skip(FRAME_SAMPLES, self._clock.now())
+            self.receiver.skip(FRAME_SAMPLES)
 
     @property
     def skipped_s(self) -> float:

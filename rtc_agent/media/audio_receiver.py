@@ -85,6 +85,7 @@ class AudioReceiver:
         """By how much faster than it came the last frame was read."""
         self.waits = 0
         """Times that speech was filled in because its packets were late."""
+        self._skipping = False
         self._held = 0
         self._hold_s = float("inf")
         self._since_packet = 0
@@ -148,15 +149,15 @@ class AudioReceiver:
         self._delay.tick(now_s - (self._last_head - self._reader.surplus()) / SAMPLE_RATE)
         return pcm
 
-    def skip(self, samples: int, now_s: float) -> None:
+    def skip(self, samples: int) -> None:
         """Let `samples` of time pass unheard."""
-        if self._buffer.head is not None:
-            self._dropped += samples
-            self.read(samples, now_s)
-
-    def fell_behind(self, samples: int) -> None:
-        """A tick passed without a read: what is read from now on is older by so much."""
-        self._delay.moved(samples / SAMPLE_RATE)
+        if self._buffer.head is None:
+            return
+        self._dropped += samples
+        self._settle_hold()
+        self._skipping = True
+        self._take(samples, 0.0)
+        self._skipping = False
 
     def stats(self) -> ReceiveStats:
         counts = self._buffer.counts
@@ -234,7 +235,7 @@ class AudioReceiver:
         if isinstance(stretch, Quiet):
             return self._fill(stretch.samples)
         assert isinstance(stretch, Nothing)
-        if self._active and self._held < MAX_HOLD:
+        if self._active and self._held < MAX_HOLD and not self._skipping:
             if not self._held:
                 self.waits += 1
                 self._hold_s = self._now_s

@@ -23,7 +23,7 @@ from rtc_agent.media.playout_buffer import PlayoutBuffer
 
 logger = logging.getLogger(__name__)
 
-CATCH_UP_S = 0.040
+CATCH_UP_S = 0.100
 """A sender that is late by no more than this sends at once what it owes; later, it skips slots."""
 MAX_STEP_S = 0.010
 """A packet is sent sooner or later than 20 ms after the one before by no more than this."""

@@ -14,7 +14,7 @@ from rtc_agent.media.silence_edit import shorten
 DEFAULT_CUSHION_S = 0.020
 MAX_QUEUED = SAMPLE_RATE
 """One second: what is pushed beyond it makes the oldest give way."""
-MAX_BEHIND = 3 * FRAME_SAMPLES
+MAX_BEHIND = 2 * FRAME_SAMPLES + 2 * PACKET_SAMPLES
 """Audio that comes frame by frame is never further behind than this: two frames and a cushion."""
 MAX_CUSHION_S = 0.080
 _CUSHION_STEP_S = 0.010

@@ -253,7 +253,8 @@ class ReceiveBuffer:
     def _begin_epoch(self, arrival: Arrival) -> MediaPacket | None:
         start = 0
         if self._epoch is not None:
-            start = max(self._newest_end, self._due(arrival.arrival_s))
+            # Not behind the reader either: wherever that stands, it must hear again.
+            start = max(self._newest_end, self._due(arrival.arrival_s), self.head or 0)
             self.counts.restarts += 1
         self._epoch = _Epoch(
             arrival.ssrc,
