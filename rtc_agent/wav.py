@@ -7,6 +7,7 @@ unfinished headers that programs leave when they write into a pipe).
 
 from __future__ import annotations
 
+import errno
 import os
 import struct
 import wave
@@ -120,7 +121,8 @@ class WavReader:
 class WavWriter:
     """A 24 kHz mono 16-bit WAV file that appears under its name once it is whole.
 
-    A context manager: when the block ends with an error, nothing is left behind.
+    A context manager: when the block ends with an error, nothing is left behind. A link is
+    followed, and what is no file, such as `/dev/null`, is written to and not replaced.
 
     Raises:
         BadAudioFile: the file cannot be written there.
@@ -128,9 +130,14 @@ class WavWriter:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._part = path.with_name(path.name + ".part")
+        target = path.resolve()
+        self._target = target
+        is_device = target.exists() and not target.is_file() and not target.is_dir()
+        self._part = None if is_device else target.with_name(target.name + ".part")
         try:
-            self._file = self._part.open("wb")
+            if target.is_dir():
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+            self._file = (self._part or target).open("wb")
         except OSError as error:
             raise BadAudioFile(f"{path} cannot be written: {error.strerror}.") from None
         self._wave = wave.open(self._file, "wb")
@@ -158,8 +165,8 @@ class WavWriter:
         try:
             self._wave.close()
             self._file.close()
-            if kind is None:
-                self._part.replace(self._path)
+            if kind is None and self._part is not None:
+                self._part.replace(self._target)
         except OSError as failure:
             if kind is None:
                 raise BadAudioFile(
@@ -167,7 +174,8 @@ class WavWriter:
                 ) from failure
         finally:
             self._file.close()
-            self._part.unlink(missing_ok=True)
+            if self._part is not None:
+                self._part.unlink(missing_ok=True)
 
 
 def read_wav(path: Path, max_seconds: float) -> Pcm:

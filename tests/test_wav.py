@@ -208,3 +208,30 @@ def test_a_failed_run_leaves_no_file(tmp_path: Path) -> None:
         writer.write(np.zeros(1920, np.float32))
         raise RuntimeError
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_device_is_written_to_and_stays_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Should this ever fail, it must not take the machine's device with it.
+    monkeypatch.setattr(Path, "replace", lambda *_: pytest.fail("the device was replaced"))
+    link = tmp_path / "nowhere.wav"
+    link.symlink_to("/dev/null")
+    for path in (link, Path("/dev/null")):
+        with WavWriter(path) as writer:
+            writer.write(np.zeros(100, np.float32))
+        assert Path("/dev/null").is_char_device()
+    assert link.is_symlink()
+
+
+def test_a_linked_file_is_written_and_the_link_stays(tmp_path: Path) -> None:
+    file, link = tmp_path / "real.wav", tmp_path / "link.wav"
+    link.symlink_to(file)
+    with WavWriter(link) as writer:
+        writer.write(np.zeros(100, np.float32))
+    assert link.is_symlink() and len(read_wav(file, 1)) == 100
+
+
+def test_a_folder_is_refused_before_anything_is_done(tmp_path: Path) -> None:
+    with pytest.raises(BadAudioFile, match="directory"):
+        WavWriter(tmp_path)

@@ -31,7 +31,8 @@ def call(
         str | None, typer.Option(help="Who the agent is to be, in plain words.")
     ] = None,
     trailing: Annotated[
-        float, typer.Option(min=0, help="Seconds to go on recording after the file's end.")
+        float,
+        typer.Option(min=0, max=86_400, help="Seconds to go on recording after the file's end."),
     ] = 0.0,
     ice_host: Annotated[
         list[str] | None,

@@ -111,8 +111,11 @@ class CallClient:
         shim.restrict_hosts(pc, self._ice.hosts)
         await pc.setLocalDescription(await pc.createOffer())
         if "a=candidate" not in pc.localDescription.sdp:
+            hosts = ", ".join(self._ice.hosts)
             raise CallFailed(
-                "This machine has no network address to offer. For a server on this machine, "
+                f"None of the addresses to offer is this machine's: {hosts}."
+                if hosts
+                else "This machine has no network address to offer. For a server on this machine, "
                 "give --ice-host 127.0.0.1 here and there."
             )
         answer = await self._signaling.answer(pc.localDescription.sdp)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from typing import Any, Protocol
+from urllib.parse import urlsplit
 
 import aiohttp
 
@@ -45,10 +46,28 @@ class SmallWebRtcSignaling:
             "pc_id": None,
             "request_data": {name: value for name, value in chosen.items() if value is not None},
         }
-        reply = await post_json(f"{self.url.rstrip('/')}/api/offer", body, self.timeout_s)
+        reply = await post_json(_address(self.url, "/api/offer"), body, self.timeout_s)
         if not isinstance(reply.get("sdp"), str):
             raise CallRefused(f"{self.url} answered the offer without a session description.")
         return Answer(sdp=reply["sdp"], pc_id=reply.get("pc_id"))
+
+
+def _address(server: str, path: str) -> str:
+    """A path of the server whose page has that address.
+
+    Raises:
+        ServerUnreachable: that is no address of a server.
+    """
+    try:
+        parts = urlsplit(server)
+        understood = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        understood = False
+    if not understood:
+        raise ServerUnreachable(
+            f"{server!r} is not an address of a server; expected http://HOST:PORT."
+        )
+    return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}{path}"
 
 
 async def post_json(url: str, body: dict[str, Any], timeout_s: float) -> dict[str, Any]:
@@ -70,6 +89,14 @@ async def post_json(url: str, body: dict[str, Any], timeout_s: float) -> dict[st
         raise ServerUnreachable(f"{url} is not an address; expected http://HOST:PORT.") from None
     except TimeoutError:
         raise ServerUnreachable(f"{url} did not answer within {timeout_s:g} s.") from None
+    except aiohttp.ClientSSLError as error:
+        raise ServerUnreachable(
+            f"No TLS connection to {url} ({error.os_error.strerror or error.os_error}). "
+            "A server without a certificate is reached by http:// instead."
+        ) from error
+    except aiohttp.ClientConnectorError as error:
+        reason = error.os_error.strerror or error.os_error
+        raise ServerUnreachable(f"No server answers at {url}: {reason}.") from error
     except aiohttp.ClientError as error:
         raise ServerUnreachable(f"No server answers at {url}: {error}.") from error
     try:

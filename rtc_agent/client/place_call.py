@@ -79,7 +79,8 @@ async def place_call(order: CallOrder) -> CallReport:
         ServerUnreachable, CallRefused, CallFailed: see `CallClient.connect` and `wait_ready`.
     """
     signaling = SmallWebRtcSignaling(order.url, order.voice, order.persona)
-    with WavReader(order.input) as reader:
+    # The output is opened first: nobody should learn after a long call that it cannot be kept.
+    with WavReader(order.input) as reader, WavWriter(order.output) as writer:
         pieces = _not_empty(reader, order.input)
         async with CallClient(signaling, codec=order.codec, ice=order.ice) as client:
             await client.connect()
@@ -91,8 +92,7 @@ async def place_call(order: CallOrder) -> CallReport:
             if whole and await client.wait_until(end_s):
                 await _last_packets(client, end_s)
                 await client.wait_until(end_s + _LATE_WORDS_S)
-    recording = client.recording(origin_s, samples)
-    with WavWriter(order.output) as writer:
+        recording = client.recording(origin_s, samples)
         for block in recording.blocks():
             writer.write(block)
     if order.transcript is not None:
