@@ -49,8 +49,8 @@ class ChatQuery(BaseModel):
             "seed": self._seed(),
         }
         given: dict[str, Any] = {key: value for key, value in chosen.items() if value is not None}
-        voice = None if self.voice_prompt is None else self.voice_prompt.removesuffix(".pt")
-        return SessionSpec(voice=voice, persona=self.text_prompt, sampling=SamplingSpec(**given))
+        voice = (self.voice_prompt or "").removesuffix(".pt")
+        return SessionSpec(voice=voice or None, persona=self.text_prompt, sampling=SamplingSpec(**given))
 
     def _seed(self) -> int | None:
         """Below zero asks for a random one, as with the existing servers."""
