@@ -5,10 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Protocol
 
-from rtc_agent.client.call_client import CallClient, samples_in
+from rtc_agent.client.call_client import samples_in
 from rtc_agent.client.chirps import Dropout, ProbeSignal, dropouts, locate
 from rtc_agent.client.messages import ReceivedMessage
+from rtc_agent.client.packets import PacketLog
+from rtc_agent.client.recording import Recording
 from rtc_agent.client.sources import EncodedSource
 from rtc_agent.engine.stepper import SAMPLE_RATE, Pcm
 from rtc_agent.media.codecs import AudioEncoder
@@ -70,8 +73,20 @@ def payloads(
     return list(iter(source.next, None))
 
 
+class Listener(Protocol):
+    """A caller that kept what it heard."""
+
+    @property
+    def log(self) -> PacketLog: ...
+
+    @property
+    def messages(self) -> list[ReceivedMessage]: ...
+
+    def recording(self, origin_s: float, samples: int) -> Recording: ...
+
+
 def measure(
-    client: CallClient,
+    client: Listener,
     signal: ProbeSignal,
     origin_s: float,
     seconds: float,
