@@ -29,6 +29,7 @@ lint: $(VENV)/.test
 system-parts:
 	apt-get update -qq
 	apt-get install -y -qq --no-install-recommends $$(grep -v '^#' tests/system-packages.txt)
+	command -v npm > /dev/null || apt-get install -y -qq --no-install-recommends nodejs npm
 
 $(VENV)/.run: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
