@@ -26,7 +26,7 @@ class _NotUnderstood(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         kind = record.exc_info[0] if record.exc_info else None
-        return kind is None or kind.__module__ != "aiohttp.http_exceptions"
+        return kind is None or not kind.__module__.startswith("aiohttp.")
 
 
 def setup(level: Literal["debug", "info", "warning", "error"] = "info") -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from rtc_agent.call.allowance import Allowance
 from rtc_agent.call.channel import Channels, Dialects
 from rtc_agent.call.hearing import HeardSource
 from rtc_agent.call.limits import CallLimits, CallTimes, approaching, breached
@@ -86,6 +87,7 @@ class Call:
         self._clock = clock
         self._on_ended = on_ended
         self._channels = Channels(dialects)
+        self._allowance = Allowance(clock)
         self._frame = 0
         self._held = False
         self._moments = _Moments(offered=clock.now())
@@ -192,6 +194,10 @@ class Call:
 
     def on_message(self, label: str, message: str) -> None:
         if self.state is CallState.ENDED:
+            return
+        if not self._allowance.take():
+            if self._allowance.exhausted:
+                self.end(EndReason.FLOOD)
             return
         for command in self._channels.receive(label, message, self._frame):
             self._obey(command)

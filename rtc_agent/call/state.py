@@ -29,6 +29,7 @@ class EndReason(enum.StrEnum):
     IDLE = "idle"
     CALL_LIMIT = "call_limit"
     AGENT_FAILED = "agent_failed"
+    FLOOD = "flood"
     SERVER_STOPPING = "server_stopping"
     REFUSED = "refused"
 
@@ -47,6 +48,7 @@ _MESSAGES = {
     EndReason.IDLE: "The call ended because you had not spoken for a while.",
     EndReason.CALL_LIMIT: "The call reached its longest allowed time.",
     EndReason.AGENT_FAILED: "The agent failed and could not go on.",
+    EndReason.FLOOD: "Far too many messages came from your side.",
     EndReason.SERVER_STOPPING: "The server is being stopped.",
     EndReason.REFUSED: "The call could not be set up.",
 }

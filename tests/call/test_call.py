@@ -261,3 +261,30 @@ async def test_five_hundred_calls_given_up_at_any_stage_leak_no_slot() -> None:
         assert len(bench.registry) == 0
         with pytest.raises(UnknownCall):
             bench.registry.get("nobody")
+
+
+async def test_a_flood_of_messages_ends_the_call_of_whoever_sends_it() -> None:
+    async with call_bench() as bench:
+        call, transport = await bench.live()
+        other, _ = await bench.live()
+        for _ in range(2_000):
+            call.on_message("text", '{"type":"ping"}')
+        assert call.state is CallState.LIVE
+        answered = len(transport.of("pong"))
+        assert answered == 1_000
+        for _ in range(2):
+            call.on_message("text", '{"type":"ping"}')
+        assert call.reason is EndReason.FLOOD
+        assert transport.sent[-1]["reason"] == "flood"
+        assert other.state is CallState.LIVE
+
+
+async def test_a_busy_client_is_no_flood() -> None:
+    async with call_bench() as bench:
+        call, transport = await bench.live()
+        for _ in range(100):
+            for _ in range(50):
+                call.on_message("text", '{"type":"ping"}')
+            await bench.run(0.5, transport)
+        assert call.state is CallState.LIVE
+        assert len(transport.of("pong")) == 5_000
