@@ -38,7 +38,7 @@ async def test_a_good_call_prints_one_json_object_last(speech_wav: Path) -> None
     assert code == 0, err
     report = json.loads(out.splitlines()[-1])
     assert {"connect_ms", "ready_ms", "duration_s", "frames", "lost_packets", "text"} <= set(report)
-    assert report["duration_s"] == 2.5
+    assert report["duration_s"] == 1.8
 
 
 async def test_a_call_that_breaks_off_exits_1(speech_wav: Path) -> None:
