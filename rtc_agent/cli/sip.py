@@ -68,3 +68,24 @@ def sip(
     logs.setup(log_level)
     servers = server or ["http://127.0.0.1:8080"]
     asyncio.run(standalone.run(settings, servers, announce=lambda uri: typer.echo(f"ready {uri}")))
+
+
+def probe_phone(uri: str, seconds: float, codec: str, as_json: bool) -> None:
+    """`rtc-agent probe sip:…`: measure a telephone call to an echo agent.
+
+    Exit status: 0 measured; 1 no echo was heard or the call broke off; 2 refused or unreachable.
+    """
+    from rtc_agent.cli.output import json_refusal, print_fields, print_json
+    from rtc_agent.client.sip_probe import SipProbeOrder, probe
+
+    with json_refusal(as_json):
+        report = asyncio.run(probe(SipProbeOrder(uri, seconds, codec)))
+    fields = report.as_dict()
+    if as_json:
+        print_json(fields)
+    else:
+        print_fields(fields)
+    if not report.ok:
+        why = "no echo came" if report.ended == "hangup" else f"the call ended: {report.ended}"
+        typer.echo(f"rtc-agent: {why}", err=True)
+        raise typer.Exit(1)
