@@ -57,12 +57,9 @@ class CallReport:
     """Text events whose frame number was below the one before."""
     text: str
     ended: str
-    """`hangup` when the call went to its planned end."""
-
-    @property
-    def complete(self) -> bool:
-        """Whether the whole file was played and answered."""
-        return self.ended == "hangup"
+    """Why the call ended; `hangup` when it was this side that hung up."""
+    complete: bool
+    """Whether the whole file was said, and listened to for as long as asked."""
 
     def as_dict(self) -> dict[str, object]:
         """For JSON; times to a tenth of a millisecond."""
@@ -89,7 +86,8 @@ async def place_call(order: CallOrder) -> CallReport:
             whole = await client.wait_said()
             samples = reader.samples + samples_in(order.trailing_s)
             end_s = origin_s + samples / SAMPLE_RATE
-            if whole and await client.wait_until(end_s):
+            complete = whole and await client.wait_until(end_s)
+            if complete:
                 await _last_packets(client, end_s)
                 await client.wait_until(end_s + _LATE_WORDS_S)
         recording = client.recording(origin_s, samples)
@@ -112,6 +110,7 @@ async def place_call(order: CallOrder) -> CallReport:
         frames_back=steps_back(client.messages),
         text=said(client.messages),
         ended=client.ended or "hangup",
+        complete=complete,
     )
 
 

@@ -121,6 +121,12 @@ async def test_a_call_that_the_server_ends_keeps_what_was_heard(speech_wav: Path
     assert np.abs(heard).max() > 0.05
 
 
+async def test_an_end_after_the_last_word_is_no_break(speech_wav: Path) -> None:
+    async with serving(Reflector(end_after_s=2.3)) as url:
+        report = await place_call(order(url, speech_wav))
+    assert report.ended == "call_limit" and report.complete
+
+
 async def test_a_server_that_falls_silent_is_noticed(
     speech_wav: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
