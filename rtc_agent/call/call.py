@@ -26,6 +26,8 @@ from rtc_agent.protocol import events
 log = logging.getLogger(__name__)
 
 STATS_EVERY_S = 2.0
+HEARD_S = 0.1
+"""A packet so much later than the last one before the loss is a new one."""
 LEVELS_EVERY = 2
 """Frames from one report of the levels to the next."""
 LEAST_DBFS = -60.0
@@ -385,7 +387,7 @@ class Call:
         transport, lost = self.transport, self._moments.lost
         if transport is None or lost is None or not isinstance(transport, Reviving):
             return False
-        return transport.connected and transport.silent_s() < self._clock.now() - lost
+        return transport.connected and transport.silent_s() + HEARD_S < self._clock.now() - lost
 
     def _age_ms(self) -> float:
         return (self._clock.now() - self._moments.offered) * 1e3

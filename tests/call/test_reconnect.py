@@ -19,9 +19,15 @@ GRACE = CallLimits(reconnect_s=10)
 
 
 class Found(FakeTransport):
-    """A transport that says whether it is connected, as real ones do."""
+    """A transport that says whether it is connected, as real ones do, and on whose clock time
+    passes between two readings of it."""
 
     connected = True
+    readings = 0
+
+    def silent_s(self) -> float:
+        self.readings += 1
+        return super().silent_s() - 1e-6 * self.readings
 
 
 async def live(bench: CallBench) -> tuple[Call, FakeTransport]:
@@ -124,6 +130,16 @@ async def test_a_vanished_peer_whose_packets_come_again_goes_on_by_itself() -> N
         assert call.state is CallState.LIVE
         await bench.run(5, transport)
         assert call.state is CallState.LIVE
+
+
+async def test_a_vanished_peer_that_stays_silent_is_let_go_though_its_connection_stands() -> None:
+    async with call_bench(FakeStepper(slots=1), GRACE) as bench:
+        call, _ = await bench.live(may_return=True, kind=Found)
+        await bench.run(9)
+        assert call.state is CallState.RECONNECTING
+        await bench.run(11)
+        assert call.reason is EndReason.CONNECTION_FAILED
+        assert bench.engine.status().slots_free == 1
 
 
 async def test_moving_a_live_call_makes_the_old_connection_mute() -> None:
