@@ -58,8 +58,9 @@ def backend_for(device: torch.device, *, kernels: bool = True, kv: KvDtype = "au
     from rtc_agent.model.cuda.support import require_kernels
 
     require_kernels(device)
+    from rtc_agent.model.cuda.codec import CudaDecoder, CudaEncoder
+    from rtc_agent.model.cuda.language_model import CudaLanguageModel
     from rtc_agent.model.cuda.model import MAX_ROWS, CudaFrameModel
-    from rtc_agent.model.cuda.parts import CudaDecoder, CudaEncoder, CudaLanguageModel
 
     kv_dtype = torch.int8 if kv == "int8" else None
     return Backend(

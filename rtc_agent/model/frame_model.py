@@ -41,7 +41,7 @@ class ModelFrame:
 
 @dataclass(frozen=True, slots=True)
 class HostFrame:
-    """What a tick gave each row, in the host's memory."""
+    """What a tick gave each row, in the host's memory; `pcm` is good until the next tick."""
 
     pcm: Pcm
     """[rows, 1920], as `ModelFrame.pcm`."""

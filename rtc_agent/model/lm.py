@@ -147,20 +147,30 @@ class LanguageModel:
             [1, text_card] the text logits of that position.
         """
         prefix.copy_to(self.state.temporal, row)
-        sampling = self.state.sampling.narrow(row)
-        context = prefix.last[None]
-        logits = F.linear(context, self.weights.text_linear)
         position = self.state.position[row : row + 1] - 1
+        tokens, logits = self.draw_first(prefix.last, position, row)
+        opening = column.to(self._sos.device).clone()
+        opening[TEXT_ROW], opening[AGENT_ROWS.start] = tokens.unbind()
+        self.state.column[row] = opening
+        return logits
+
+    def draw_first(self, context: Tensor, position: Tensor, row: int) -> tuple[Tensor, Tensor]:
+        """Draw a text and a codebook 0 with a row's settings.
+
+        Args:
+            context: [dim] output of the temporal transformer at `position` [1].
+
+        Returns:
+            Both tokens [2], and the text logits [1, text_card].
+        """
+        sampling = self.state.sampling.narrow(row)
+        logits = F.linear(context[None], self.weights.text_linear)
         noise = self._noise(sampling, position)
         text = _choose(logits, sampling, noise, TEXT_STREAM)
         codes = self._opening.run(
-            context, text, lambda k, code: _choose(code, sampling, noise, 1 + k), steps=1
+            context[None], text, lambda k, code: _choose(code, sampling, noise, 1 + k), steps=1
         )
-        opening = column.to(self._sos.device).clone()
-        opening[TEXT_ROW] = text[0]
-        opening[AGENT_ROWS.start] = codes[0, 0]
-        self.state.column[row] = opening
-        return logits
+        return torch.cat((text, codes[:, 0])), logits
 
     def _noise(self, sampling: SamplingState, position: Tensor) -> tuple[Tensor, ...]:
         """[rows, card] of every draw of a position."""

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from rtc_agent.model.codec import FrameEncoder
 from rtc_agent.model.prompts import PrefillPlan, VoiceClip, VoiceCodes
-from rtc_agent.model.temporal import Prefill, Prefix, TemporalTransformer
+from rtc_agent.model.temporal import Prefix, TemporalTransformer
 
 T = TypeVar("T")
 
@@ -39,7 +39,7 @@ def run_plan(
         inputs = transformer.embed(plan.columns.to(weights.device))
         if plan.embeddings is not None:
             inputs = torch.cat((plan.embeddings.to(inputs), inputs))
-        prefill = Prefill(transformer)
+        prefill = transformer.prefill(plan.length)
     for piece in inputs.split(chunk):
         with torch.inference_mode():
             prefill.run(piece)

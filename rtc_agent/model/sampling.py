@@ -81,6 +81,13 @@ class SamplingState:
         put(self.temperature, [max(t, _LEAST_TEMPERATURE) for t in temperatures])
         put(self.top_k, (spec.text_top_k, spec.audio_top_k))
 
+    def copy(self, other: SamplingState) -> None:
+        """Take the settings of as many other rows."""
+        self.seed.copy_(other.seed)
+        self.greedy.copy_(other.greedy)
+        self.temperature.copy_(other.temperature)
+        self.top_k.copy_(other.top_k)
+
     def narrow(self, row: int) -> SamplingState:
         """The settings of one row, as a batch of one."""
         rows = slice(row, row + 1)

@@ -104,8 +104,12 @@ class TemporalTransformer:
     def __init__(self, spec: LmSpec, weights: LmWeights) -> None:
         self.spec = spec
         self.weights = weights
-        self._rope = Rope(spec.head_dim, spec.max_period, weights.device)
+        self.rope = Rope(spec.head_dim, spec.max_period, weights.device)
         self._ring = torch.arange(spec.window, device=weights.device)
+
+    def prefill(self, length: int) -> Prefill:
+        """A run of the `length` positions of a prompt, none run yet."""
+        return Prefill(self)
 
     def embed(self, columns: Tensor) -> Tensor:
         """Token columns [n, 17] to inputs [n, dim].
@@ -136,7 +140,7 @@ class TemporalTransformer:
             raise ValueError("int8 keys and values are for the device's kernels")
         spec = self.spec
         rows = x.shape[0]
-        cos, sin = (a[:, None, None] for a in self._rope.angles(state.position))
+        cos, sin = (a[:, None, None] for a in self.rope.angles(state.position))
         write = (state.position % spec.window).view(rows, 1, 1, 1)
         write = write.expand(rows, spec.num_heads, 1, spec.head_dim)
         seen = (self._ring <= state.position[:, None])[:, None, None]
@@ -172,7 +176,7 @@ class Prefill:
         spec, weights = self._model.spec, self._model.weights
         n = x.shape[0]
         positions = torch.arange(self._length, self._length + n, device=x.device)
-        cos, sin = self._model._rope.angles(positions)
+        cos, sin = self._model.rope.angles(positions)
         held = self._past[0][0].shape[2]
         age = positions[:, None] - torch.arange(
             self._length - held, self._length + n, device=x.device

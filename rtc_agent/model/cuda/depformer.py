@@ -13,6 +13,9 @@ from rtc_agent.model.kernels.step_attention import step_attention_kernel
 from rtc_agent.model.spec import DEPFORMER_STEPS, LmSpec
 from rtc_agent.model.weights import LmWeights
 
+FEW_ROWS = 4
+"""Rows up to which the plain units are faster than the tensor cores: one launch fewer a product."""
+
 Pick = Callable[[int], None]
 """Draw codebook k from the logits and put the next step's input into place."""
 
@@ -37,7 +40,7 @@ class DepformerGraph:
         self.h = empty(d)
         """[rows, d]: the step's input; overwritten."""
         self.x = empty(d)
-        """[rows, d]: with more than one row, `h` as the first layer wants it normalised."""
+        """[rows, d]: with more than a few rows, `h` as the first layer wants it normalised."""
         self.logits = empty(spec.card)
         """[rows, card] of the step just run."""
         self._qkv, self._heads, self._hidden = empty(3 * d), empty(d), empty(spec.depformer_hidden)
@@ -47,9 +50,10 @@ class DepformerGraph:
             (layers, rows, DEPFORMER_STEPS, heads, head_dim), dtype=dtype, device=device
         )
         self._values = torch.zeros_like(self._keys)
-        self.single = rows == 1
+        self.few = rows <= FEW_ROWS
+        """Whether norms and residuals go into the products, which then want no `x`."""
         self._into = weights.dep_in.flatten(0, 1)
-        if self.single:
+        if self.few:
             return
         self._enter = Linear(self._into, rows)
         self._heads_out = [Linear(w, rows) for w in weights.dep_heads]
@@ -70,16 +74,16 @@ class DepformerGraph:
 
     def enter(self, how: Launch) -> None:
         """All steps' shares of the temporal output, in one product."""
-        if self.single:
+        if self.few:
             launch_gemv(self._context, self._into, self.inputs, how)
         else:
             self._enter.launch(self._context, self.inputs, how)
 
-    def launch(self, pick: Pick, how: Launch) -> None:
-        """Run the steps; the first one's input is in `h` (and `x`)."""
-        for k in range(DEPFORMER_STEPS):
-            if self.single:
-                self._step_single(k, how)
+    def launch(self, pick: Pick, how: Launch, steps: int = DEPFORMER_STEPS) -> None:
+        """Run the first steps; the first one's input is in `h` (and `x`)."""
+        for k in range(steps):
+            if self.few:
+                self._step_few(k, how)
             else:
                 self._step_many(k, how)
             pick(k)
@@ -103,7 +107,7 @@ class DepformerGraph:
             **how.options(4),
         )
 
-    def _step_single(self, k: int, how: Launch) -> None:
+    def _step_few(self, k: int, how: Launch) -> None:
         h = self.h
         for i, w in enumerate(self._weights.dep_layers):
             launch_gemv(h, w.in_proj[k], self._qkv, how, alpha=w.norm1)

@@ -150,7 +150,12 @@ class EncoderGraph:
                 stride,
                 bins,
             )
-            sizes = {"CODES": CODEBOOKS, "TILES": tiles, "D": d, "DP": next_power_of_two(d)}
+            sizes = {
+                "CODES": CODEBOOKS,
+                "TILES": tiles,
+                "D": d,
+                "DP": max(16, next_power_of_two(d)),
+            }
             if self.rows <= FEW_ROWS:
                 nearest_few_kernel[(tiles, self.rows, halves)](
                     *arguments, SETTLE=settle, BN=self._slice, **sizes, **how.options(4)

@@ -137,8 +137,13 @@ def launch_gemv(
     residual: Tensor | None = None,
     gate: bool = False,
 ) -> None:
-    """One row: `y = [residual +] [gate of] weight · [RMSNorm of] x`."""
+    """`y = [residual +] [gate of] weight · [RMSNorm of] x`, rows contiguous.
+
+    Args:
+        x: one row, or a few where the weight is no longer than `_LONGEST_AHEAD`.
+    """
     n, k = weight.shape
+    rows = x.numel() // k
     n = n // 2 if gate else n
     arguments = (
         x,
@@ -156,7 +161,7 @@ def launch_gemv(
         head = 1 << (k.bit_length() - 1)
         gemv_ahead_kernel[(ceil_div(n, tile.n),)](
             *arguments,
-            ROWS=1,
+            ROWS=rows,
             BN=tile.n,
             KA=head,
             KB=next_power_of_two(k - head) if k > head else 0,
@@ -164,6 +169,8 @@ def launch_gemv(
             **how.options(tile.warps),
         )
         return
+    if rows > 1:
+        raise ValueError(f"{rows} rows of {k} numbers")
     tile = _GEMV_TILE
     gemv_kernel[(ceil_div(n, tile.n),)](
         *arguments,

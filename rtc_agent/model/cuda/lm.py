@@ -5,24 +5,15 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from rtc_agent.model.cuda.depformer import DepformerGraph
+from rtc_agent.model.cuda.draws import Draws
 from rtc_agent.model.cuda.launch import Launch, ceil_div, next_power_of_two
 from rtc_agent.model.cuda.linear import Linear, launch_gemv
 from rtc_agent.model.cuda.temporal import RingAttention, TemporalGraph
-from rtc_agent.model.kernels.tokens import (
-    advance_kernel,
-    embed_kernel,
-    sample_kernel,
-    threshold_kernel,
-)
-from rtc_agent.model.layers import RMS_EPS, Rope
+from rtc_agent.model.kernels.tokens import advance_kernel, embed_kernel
+from rtc_agent.model.layers import Rope
 from rtc_agent.model.lm import LmState
-from rtc_agent.model.sampling import TEXT_STREAM
 from rtc_agent.model.spec import CODEBOOKS, COLUMN_ROWS, LmSpec
 from rtc_agent.model.weights import LmWeights
-
-_CHUNK = 2048
-"""Text logits that a block of sampling takes."""
 
 
 class LanguageModelGraph:
@@ -53,16 +44,12 @@ class LanguageModelGraph:
             state.temporal.values,
             state.temporal.scales,
         )
-        self._depformer = DepformerGraph(spec, weights, rows, self._temporal.context)
         self._text_linear = None if rows == 1 else Linear(weights.text_linear, rows)
         self.logits = torch.empty((rows, spec.text_card), dtype=dtype, device=device)
         """[rows, text_card] of the text of the frame after the one that the tick completed."""
-        chunks = ceil_div(spec.text_card, min(_CHUNK, next_power_of_two(spec.text_card) // 2))
-        self._threshold = torch.zeros(rows, dtype=torch.int64, device=device)
-        self._scores = torch.empty((rows, chunks), dtype=torch.float32, device=device)
-        self._indices = torch.empty((rows, chunks), dtype=torch.int32, device=device)
-        self._arrived = torch.zeros(rows, dtype=torch.int32, device=device)
-        self._tokens = torch.zeros((rows, 1 + CODEBOOKS), dtype=torch.int64, device=device)
+        self._draws = Draws(
+            spec, weights, self._temporal.context, self.logits, state.sampling, state.position
+        )
         self._sos = torch.tensor(spec.sos_column, dtype=torch.int64, device=device)
         self._delays = torch.tensor(spec.delays, dtype=torch.int64, device=device)
         self.text = torch.zeros(rows, dtype=torch.int64, device=device)
@@ -71,7 +58,7 @@ class LanguageModelGraph:
         """[rows, 8]: its codes."""
         self.speaking = torch.zeros(rows, dtype=torch.bool, device=device)
         """[rows]: whether there is such a frame."""
-        self.finite = torch.ones(rows, dtype=torch.int32, device=device)
+        self.finite = self._draws.finite
         """[rows]: 1 where every logit was a number."""
 
     def launch(self, live: Tensor, how: Launch) -> None:
@@ -111,11 +98,7 @@ class LanguageModelGraph:
 
     def launch_draws(self, how: Launch) -> None:
         """From the text logits to the frame's text and codes."""
-        self._depformer.enter(how)
-        self._sample(self.logits, TEXT_STREAM, how)
-        self._depformer.launch(
-            lambda k: self._sample(self._depformer.logits, TEXT_STREAM + 1 + k, how), how
-        )
+        self._draws.launch(how)
 
     def _advance(self, live: Tensor, how: Launch) -> None:
         state = self._state
@@ -123,7 +106,7 @@ class LanguageModelGraph:
             state.column,
             state.position,
             live,
-            self._tokens,
+            self._draws.tokens,
             self._user,
             self._sos,
             self._delays,
@@ -133,62 +116,4 @@ class LanguageModelGraph:
             CODES=CODEBOOKS,
             BLOCK=next_power_of_two(COLUMN_ROWS),
             **how.options(1),
-        )
-
-    def _sample(self, logits: Tensor, stream: int, how: Launch) -> None:
-        w, sampling, depformer = self._weights, self._state.sampling, self._depformer
-        step = stream - TEXT_STREAM
-        n = logits.shape[1]
-        d = self._spec.depformer_dim
-        more = step < CODEBOOKS
-        kind = min(step, 1)
-        bits = 16 if logits.dtype == torch.bfloat16 else 32
-        chunk = next_power_of_two(n) if step else min(_CHUNK, next_power_of_two(n) // 2)
-        chunks = ceil_div(n, chunk)
-        if chunks > 1:
-            threshold_kernel[(self._rows,)](
-                logits,
-                sampling.top_k,
-                self._threshold,
-                self.finite,
-                n,
-                KIND=kind,
-                NP=next_power_of_two(n),
-                BITS=bits,
-                **how.options(16),
-            )
-        table = w.dep_text_emb if step == 0 else w.dep_audio_emb[min(step, CODEBOOKS - 1) - 1]
-        sample_kernel[(chunks, self._rows)](
-            logits,
-            sampling.seed,
-            sampling.greedy,
-            sampling.temperature,
-            sampling.top_k,
-            self._state.position,
-            self._tokens[:, step],
-            self.finite,
-            depformer.inputs[:, min(step, CODEBOOKS - 1)],
-            table,
-            depformer.h,
-            w.dep_layers[0].norm1,
-            depformer.x,
-            self._threshold,
-            self._scores,
-            self._indices,
-            self._arrived,
-            n,
-            self._tokens.stride(0),
-            depformer.inputs.stride(0),
-            d,
-            RMS_EPS,
-            STREAM=stream,
-            KIND=kind,
-            NEXT=more,
-            NORM=more and not depformer.single,
-            CHUNKS=chunks,
-            CHUNKS_P2=next_power_of_two(chunks),
-            NP=chunk,
-            BITS=bits,
-            BLOCK=next_power_of_two(d),
-            **how.options(4),
         )

@@ -11,9 +11,9 @@ from torch import Tensor
 from rtc_agent.engine.stepper import Mask, Pcm
 from rtc_agent.model.cuda.capture import capture
 from rtc_agent.model.cuda.frame import FrameGraph, inbox_fields, outbox_fields
+from rtc_agent.model.cuda.language_model import PromptedLanguageModel
 from rtc_agent.model.cuda.packed import Packed
 from rtc_agent.model.frame_model import FrameModel, HostFrame, ModelFrame
-from rtc_agent.model.lm import LanguageModel
 from rtc_agent.model.mimi_weights import MimiWeights
 from rtc_agent.model.spec import ModelSpec
 from rtc_agent.model.weights import LmWeights
@@ -45,7 +45,7 @@ class CudaFrameModel(FrameModel):
         self.spec = spec
         self.rows = rows
         self._device = lm.device
-        self.lm = LanguageModel(spec.lm, lm, rows, kv_dtype)
+        self.lm = PromptedLanguageModel(spec.lm, lm, rows, kv_dtype)
         self.frame = FrameGraph(spec, lm, mimi, self.lm.state, rows)
         self.hearing = self.frame.encoder.state
         self.speaking = self.frame.decoder.state
@@ -64,13 +64,14 @@ class CudaFrameModel(FrameModel):
         self._out.bytes.copy_(self.frame.outbox.bytes, non_blocking=True)
 
     def step(self, pcm: Pcm, live: Mask, *, greedy: bool = False) -> HostFrame:
-        """As `FrameModel.step`. Greedy rows need no noise here; whether all are makes no odds."""
+        """As `FrameModel.step`; what it returns holds until the next. Whether all rows are greedy
+        makes no odds to the kernels."""
         np.copyto(self._heard, pcm)
         np.copyto(self._live, live)
         self._graph.replay()
         self.settle()
         return HostFrame(
-            self._said.copy(),
+            self._said,
             self._out["text"][:, 0].tolist(),
             self._out["healthy"][:, 0].tolist(),
         )

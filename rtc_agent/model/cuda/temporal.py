@@ -75,7 +75,8 @@ class RingAttention:
             SPLITS_P2=next_power_of_two(self._splits),
             BT=128,
             STAGES=2,
-            DOT=True,
+            # The tensor cores want at least sixteen numbers.
+            DOT=self._head_dim >= 16,
             INT8=int8,
             WHOLE=False,
             PRECISION=how.precision if out.dtype == torch.float32 else "ieee",

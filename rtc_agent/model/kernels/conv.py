@@ -23,7 +23,7 @@ GELU = tl.constexpr(2)
 def activate(y, ACT: tl.constexpr):
     """ELU or exact GELU, float32."""
     if ACT == 1:
-        return tl.where(y > 0, y, tl.exp(tl.minimum(y, 0.0)) - 1.0)
+        return tl.where(y > 0, y, tl.exp(y) - 1.0)
     if ACT == 2:
         return 0.5 * y * (1.0 + tl.erf(y * 0.7071067811865476))
     return y

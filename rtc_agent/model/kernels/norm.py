@@ -12,9 +12,9 @@ import triton.language as tl
 from rtc_agent.model.kernels.device import grid_wait
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["M"])
 def add_norm_kernel(
-    partial_ptr,  # [SPLITS, M, D] float32
+    partial_ptr,  # [SPLITS, M, D], float32 where there are several
     h_ptr,  # [M, D], updated in place
     x_ptr,  # [M, D]: the normalised rows
     alpha_ptr,  # [D]
