@@ -106,6 +106,8 @@ class Softphone:
         self._pending_key: tuple[str, int] | None = None
         self._send_task: asyncio.Task[None] | None = None
         self.direction = "sendrecv"
+        self.suppressed = False
+        """It sends nothing while nobody speaks, as silence suppression does."""
         loop = asyncio.get_running_loop()
         loop.add_reader(self._sip, self._on_sip)
         loop.add_reader(self._rtp, self._on_rtp)
@@ -342,7 +344,7 @@ class Softphone:
                     self._source = None
                     self.said.set()
                 payload = quiet.next()
-            if self.direction in ("sendrecv", "sendonly"):
+            if self.direction in ("sendrecv", "sendonly") and not self.suppressed:
                 self._send_rtp(self._payload_type, payload, self._timestamp)
             self._timestamp += self.codec.timestamp_step
 

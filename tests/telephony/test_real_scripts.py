@@ -357,3 +357,18 @@ async def test_a_stopping_server_hangs_up(tmp_path: Path) -> None:
             with softphone() as second:
                 assert (await second.call(bench.uri)).status == 503
         assert bench.records()[0]["reason"] == "server_stopping"
+
+
+async def test_a_telephone_that_suppresses_silence_is_not_given_up(tmp_path: Path) -> None:
+    async with phone_bench(tmp_path) as bench:
+        with softphone() as phone:
+            await phone.call(bench.uri)
+            await live(bench)
+            phone.suppressed = True
+            # A caller from whom nothing at all comes is given up after eight seconds.
+            await asyncio.sleep(14)
+            assert bench.calls[0].state == "talking"
+            phone.suppressed = False
+            assert found(await chirps(phone)) > 0.8
+            await phone.bye()
+        assert (await bench.record())["ended_by"] == "phone"
