@@ -7,21 +7,22 @@ Everything runs in float32.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import load_file
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from rtc_agent.engine.stepper import FRAME_SAMPLES, SamplingSpec
 from rtc_agent.errors import CheckpointError
 from rtc_agent.model.backend import Backend, backend_for
+from rtc_agent.model.catalog import CONFIG_FILE, LM_FILE
 from rtc_agent.model.checkpoint import load_lm, load_mimi
+from rtc_agent.model.folder import read_config
+from rtc_agent.model.memory_plan import free_memory, require_memory
 from rtc_agent.model.opening import Opening, encode_clip, finish, run_plan
 from rtc_agent.model.precision import use_exact_float32
 from rtc_agent.model.prompts import (
@@ -31,13 +32,18 @@ from rtc_agent.model.prompts import (
     VoiceCodes,
     plan_prompt,
 )
-from rtc_agent.model.spec import CODEBOOKS, ModelSpec
+from rtc_agent.model.spec import CODEBOOKS, COLUMN_ROWS, ZERO_TOKEN, ModelSpec
 from rtc_agent.model.temporal import TemporalTransformer
+from rtc_agent.replay import Replay
 
 AUDIO_TOLERANCE = 1e-5
 """Largest difference of a decoded sample that counts as equal."""
+_CODEC_FILE = "mimi.safetensors"
 _CHUNK = 16
 _TOKENS = 1 + CODEBOOKS
+_PERSONA = "persona_tokens"
+_USER = "user_codes"
+_LOGITS = "text_logits_f64"
 _GREEDY = SamplingSpec(greedy=True)
 
 
@@ -82,25 +88,27 @@ def verify(
 
     Raises:
         CheckpointError: the folder holds no replay of a known layout, or its weights do not fit.
+        NotEnoughMemory: the model that its config describes has no room here.
     """
     use_exact_float32()
     device = torch.device(device)
+    if not folder.is_dir():
+        raise CheckpointError(f"There is no folder {folder}.")
+    config = folder / CONFIG_FILE
+    if not config.is_file():
+        raise CheckpointError(f"{folder} has no {CONFIG_FILE}.")
+    spec = ModelSpec.from_config(read_config(config))
+    replay = Replay(folder)
     backend = backend or backend_for(device)
-    try:
-        spec = ModelSpec.from_config(json.loads((folder / "config.json").read_text()))
-        whole = folder / "replay.safetensors"
-        replay = load_file(whole if whole.exists() else folder / "replays.safetensors")
-    except (OSError, ValueError) as error:
-        raise CheckpointError(f"{folder} holds no replay that can be read: {error}") from error
     with torch.inference_mode():
         if "agent_pcm" in replay:
             cases = _verify_call(folder, spec, replay, device, backend)
         elif "decoded_f32" in replay:
             cases = _verify_codec(folder, spec, replay, device, backend)
-        elif any(key.endswith("tokens") for key in replay):
+        elif any(key.endswith("tokens") for key in replay if key != _PERSONA):
             cases = _verify_lm(folder, spec, replay, device, backend)
         else:
-            raise CheckpointError(f"{folder} holds a replay of an unknown layout")
+            raise CheckpointError(f"{replay.path} has an unknown layout.")
     return VerifyReport(all(case.first_mismatch is None for case in cases), tuple(cases))
 
 
@@ -115,26 +123,51 @@ class _Recording:
     prompt: tuple[EncodedVoice, list[int]] | None
 
 
-def _recordings(replay: Mapping[str, Tensor]) -> list[_Recording]:
+def _recordings(replay: Replay, spec: ModelSpec) -> list[_Recording]:
+    lm = spec.lm
     if "tokens" in replay:
-        user, tokens, logits = replay["user_codes"], replay["tokens"], replay["text_logits_f64"]
-        rows = range(tokens.shape[1])
-        return [_Recording(f"row_{i}", user[:, i], tokens[:, i], logits[:, i], None) for i in rows]
+        tokens = replay.take("tokens", "frames", "rows", _TOKENS)
+        frames, rows = tokens.shape[:2]
+        user = replay.take_ids(_USER, frames, rows, CODEBOOKS, least=ZERO_TOKEN, most=lm.card)
+        logits: list[Tensor | None] = [None] * rows
+        if _LOGITS in replay:
+            logits = [*replay.take(_LOGITS, frames, rows, lm.text_card).unbind(1)]
+        return [
+            _Recording(f"row_{i}", user[:, i], tokens[:, i], logits[i], None) for i in range(rows)
+        ]
     found = []
-    for name in sorted(key.removesuffix(".tokens") for key in replay if key.endswith(".tokens")):
-        suffix = name.rsplit("_", 1)[-1]
-        user = replay.get(f"user_codes_{suffix}", replay["user_codes"])
+    for name in (key.removesuffix(".tokens") for key in replay if key.endswith(".tokens")):
+        tokens = replay.take(f"{name}.tokens", "frames", COLUMN_ROWS)
+        frames = len(tokens)
+        own = f"{_USER}_{name.rsplit('_', 1)[-1]}"
+        user = replay.take_ids(
+            own if own in replay else _USER, frames, CODEBOOKS, least=ZERO_TOKEN, most=lm.card
+        )
+        own_logits = None
+        if f"{name}.{_LOGITS}" in replay:
+            own_logits = replay.take(f"{name}.{_LOGITS}", frames, lm.text_card)
         prompt = None
         if name.startswith("prompt"):
-            voice: EncodedVoice = VoiceCodes(replay["voice_codes"].long())
-            if name.startswith("prompt_bundle"):
-                voice = VoiceBundle.from_saved(
-                    replay["voice_bundle.embeddings"], replay["voice_bundle.cache"]
-                )
-            prompt = (voice, replay["persona_tokens"].tolist())
-        tokens, logits = replay[f"{name}.tokens"], replay.get(f"{name}.text_logits_f64")
-        found.append(_Recording(name, user, tokens, logits, prompt))
+            prompt = _voice(replay, spec, name), _persona(replay, spec)
+        found.append(_Recording(name, user, tokens, own_logits, prompt))
     return found
+
+
+def _voice(replay: Replay, spec: ModelSpec, name: str) -> EncodedVoice:
+    if name.startswith("prompt_bundle"):
+        embeddings = replay.take("voice_bundle.embeddings", "frames", 1, 1, spec.lm.dim)
+        limit = max(spec.lm.text_card, spec.lm.card)
+        cache = replay.take_ids(
+            "voice_bundle.cache", 1, COLUMN_ROWS, "columns", least=ZERO_TOKEN, most=limit
+        )
+        return VoiceBundle.from_saved(embeddings, cache)
+    return VoiceCodes(replay.take_ids("voice_codes", "frames", CODEBOOKS, most=spec.mimi.bins - 1))
+
+
+def _persona(replay: Replay, spec: ModelSpec) -> list[int]:
+    most = spec.lm.text_card - 1
+    ids: list[int] = replay.take_ids(_PERSONA, "ids", most=most, empty=True).tolist()
+    return ids
 
 
 def _open(
@@ -146,12 +179,13 @@ def _open(
 def _verify_lm(
     folder: Path,
     spec: ModelSpec,
-    replay: Mapping[str, Tensor],
+    replay: Replay,
     device: torch.device,
     backend: Backend,
 ) -> list[VerifyCase]:
-    weights = load_lm(folder / "model.safetensors", spec.lm, device=device)
-    recordings = _recordings(replay)
+    recordings = _recordings(replay, spec)
+    _require_room(spec, len(recordings), device)
+    weights = load_lm(folder / LM_FILE, spec.lm, device=device)
     model = backend.language_model(spec.lm, weights, len(recordings))
     opening_logits: list[Tensor | None] = []
     for row, recording in enumerate(recordings):
@@ -163,7 +197,7 @@ def _verify_lm(
         opening = _open(model.temporal, spec, *recording.prompt)
         opening_logits.append(model.open(row, opening.prefix, opening.column)[0])
     live = torch.ones(len(recordings), dtype=torch.bool, device=device)
-    users = pad_sequence([r.user_codes for r in recordings]).long().to(device)
+    users = pad_sequence([r.user_codes for r in recordings]).to(device)
     tokens, logits = [], []
     for user in users:
         started = model.state.position > 0
@@ -200,6 +234,7 @@ def _compare_tokens(
     lag: int,
 ) -> VerifyCase:
     wanted = recording.tokens[:, :_TOKENS].long()
+    tokens = tokens[: len(wanted)]
     error = None
     if recording.logits is not None:
         first = [opening_logits if opening_logits is not None else logits[0]] * lag
@@ -214,14 +249,15 @@ def _compare_tokens(
 def _verify_codec(
     folder: Path,
     spec: ModelSpec,
-    replay: Mapping[str, Tensor],
+    replay: Replay,
     device: torch.device,
     backend: Backend,
 ) -> list[VerifyCase]:
-    weights = load_mimi(folder / "mimi.safetensors", spec.mimi, device=device)
-    pcm = replay["pcm_i16"][:, 0].float() / 32768
-    wanted, decoded = replay["codes"].long(), replay["decoded_f32"][:, 0]
-    rows = len(pcm)
+    wanted = replay.take_ids("codes", "rows", CODEBOOKS, "frames", most=spec.mimi.bins - 1)
+    rows, samples = len(wanted), wanted.shape[2] * FRAME_SAMPLES
+    pcm = replay.take("pcm_i16", rows, 1, samples)[:, 0].float() / 32768
+    decoded = replay.take("decoded_f32", rows, 1, samples)[:, 0]
+    weights = load_mimi(folder / _CODEC_FILE, spec.mimi, device=device)
     live = torch.ones(rows, dtype=torch.bool, device=device)
     encoder = backend.encoder(spec.mimi, weights, rows)
     decoder = backend.decoder(spec.mimi, weights, rows)
@@ -243,20 +279,26 @@ def _verify_codec(
 def _verify_call(
     folder: Path,
     spec: ModelSpec,
-    replay: Mapping[str, Tensor],
+    replay: Replay,
     device: torch.device,
     backend: Backend,
 ) -> list[VerifyCase]:
-    lm = load_lm(folder / "model.safetensors", spec.lm, device=device)
-    mimi = load_mimi(folder / "mimi.safetensors", spec.mimi, device=device)
+    agent_pcm = replay.take("agent_pcm", "samples")
+    user_pcm = replay.take("user_pcm", len(agent_pcm))
+    padded = VoiceClip.from_pcm(user_pcm).frames
+    recorded = replay.take("tokens", len(padded), COLUMN_ROWS)
+    user_codes = replay.take(_USER, CODEBOOKS, len(padded))
+    clip = VoiceClip.from_pcm(replay.take("voice_pcm_normalized", "samples"))
+    voice_codes = replay.take("voice_codes", CODEBOOKS, len(clip.frames))
+    persona = _persona(replay, spec)
+    _require_room(spec, 1, device)
+    lm = load_lm(folder / LM_FILE, spec.lm, device=device)
+    mimi = load_mimi(folder / _CODEC_FILE, spec.mimi, device=device)
     model = backend.frame_model(spec, lm, mimi, 1)
-    clip = VoiceClip.from_pcm(replay["voice_pcm_normalized"])
     voice = finish(encode_clip(backend.encoder(spec.mimi, mimi, 1), clip))
-    opening = _open(model.lm.temporal, spec, voice, replay["persona_tokens"].tolist())
+    opening = _open(model.lm.temporal, spec, voice, persona)
     model.open(0, _GREEDY, 0, opening)
     live = torch.ones(1, dtype=torch.bool, device=device)
-    user_pcm, agent_pcm = replay["user_pcm"], replay["agent_pcm"]
-    padded = VoiceClip.from_pcm(user_pcm).frames
     heard, tokens, said = [], [], []
     for pcm in padded:
         frame = model.run(pcm[None].to(device), live)
@@ -266,22 +308,26 @@ def _verify_call(
     # What the recording has first is the prompt's last frame, which is decoded and dropped here.
     lag = spec.family.reference_lag
     sound = torch.cat((agent_pcm[: lag * FRAME_SAMPLES], *said))[: len(agent_pcm)]
-    recorded = replay["tokens"][lag:, :_TOKENS].long()
-    mismatch = _first_frame(torch.stack(tokens)[: len(recorded)] != recorded)
+    due = recorded[lag:, :_TOKENS].long()
+    mismatch = _first_frame(torch.stack(tokens)[: len(due)] != due)
     return [
         VerifyCase(
             "voice_codes",
             len(voice.codes),
-            _first_frame(voice.codes != replay["voice_codes"].T.long()),
+            _first_frame(voice.codes != voice_codes.T.long()),
         ),
         VerifyCase(
             "user_codes",
             len(heard),
-            _first_frame(torch.stack(heard) != replay["user_codes"].T.long()),
+            _first_frame(torch.stack(heard) != user_codes.T.long()),
         ),
-        VerifyCase("tokens", len(recorded), None if mismatch is None else mismatch + lag),
+        VerifyCase("tokens", len(due), None if mismatch is None else mismatch + lag),
         _compare_audio("agent_pcm", sound[None], agent_pcm[None]),
     ]
+
+
+def _require_room(spec: ModelSpec, rows: int, device: torch.device) -> None:
+    require_memory(spec, "float32", rows, device=str(device), free=free_memory(device))
 
 
 def _first_frame(wrong: Tensor) -> int | None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rtc_agent.errors import CheckpointError, MissingDependency
 from rtc_agent.model.catalog import CODEC_FILE, CONFIG_FILE, LM_FILE, TEXT_FILE
+from rtc_agent.model.config_values import table
 from rtc_agent.model.spec import Family, ModelSpec
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ class ModelFolder:
             raise CheckpointError(
                 f"There is no folder {path}; `rtc-agent download` fetches models."
             )
-        config = _read_config(path / CONFIG_FILE)
+        config = read_config(path / CONFIG_FILE)
         return cls(
             path=path,
             spec=ModelSpec.from_config(config, family=family),
@@ -78,7 +79,12 @@ class ModelFolder:
             raise CheckpointError(f"{self.tokenizer} is damaged; fetch it again.") from error
 
 
-def _read_config(path: Path) -> dict[str, Any]:
+def read_config(path: Path) -> dict[str, Any]:
+    """A `config.json`; empty where there is none, as Moshi's first releases have it.
+
+    Raises:
+        CheckpointError: it is damaged.
+    """
     if not path.exists():
         return {}
     try:
@@ -98,7 +104,7 @@ def _find(folder: Path, config: Mapping[str, Any], kind: str) -> Path:
 
 
 def _find_optional(folder: Path, config: Mapping[str, Any], kind: str) -> Path | None:
-    given = config.get("files", {}).get(kind)
+    given = table(config, "files").get(kind)
     names = _NAMES[kind] if given is None else (str(given),)
     if given is not None and (Path(names[0]).name != names[0] or not (folder / names[0]).is_file()):
         raise _missing(folder, names)

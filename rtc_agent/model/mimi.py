@@ -20,11 +20,8 @@ from rtc_agent.model.mimi_layers import (
     StreamingUpsample,
 )
 from rtc_agent.model.mimi_weights import MimiWeights, QuantizerWeights
-from rtc_agent.model.spec import MimiSpec
+from rtc_agent.model.spec import POSITIONS, MimiSpec
 from rtc_agent.model.streaming import Rows
-
-POSITIONS = 2
-"""Transformer positions a frame: 25 Hz against 12.5 frames a second."""
 
 
 class MimiEncoder:

@@ -10,7 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from rtc_agent.engine.stepper import FRAME_SAMPLES
 from rtc_agent.errors import CheckpointError
+from rtc_agent.model.config_values import number, table, whole, wholes
 
 CODEBOOKS = 8
 """Codec codebooks a speaker; the codec's further ones are never computed."""
@@ -19,6 +21,8 @@ COLUMN_ROWS = 1 + 2 * CODEBOOKS
 TEXT_ROW = 0
 AGENT_ROWS = slice(1, 1 + CODEBOOKS)
 USER_ROWS = slice(1 + CODEBOOKS, COLUMN_ROWS)
+POSITIONS = 2
+"""Positions of the codec's transformers a frame: 25 Hz against 12.5 frames a second."""
 DEPFORMER_STEPS = CODEBOOKS
 """Depformer steps that are run. Later ones predict the user's codes, which are always known."""
 ZERO_TOKEN = -1
@@ -193,8 +197,8 @@ class MimiSpec:
 
     @property
     def frame_samples(self) -> int:
-        """Samples at 24 kHz of one frame: two latents, since the downsampling halves their rate."""
-        samples = 2
+        """Samples at 24 kHz of one frame."""
+        samples = POSITIONS
         for ratio in self.ratios:
             samples *= ratio
         return samples
@@ -301,73 +305,104 @@ class ModelSpec:
             family: whose checkpoint it is when the config does not say.
 
         Raises:
-            CheckpointError: for a family, or a setting, that is not known here.
+            CheckpointError: for a family, or a setting, that cannot be run here.
         """
         family = _family(config, family)
         sections = "lm" in config or "mimi" in config or "codec" in config
-        lm = config.get("lm", {}) if sections else config
-        mimi = config.get("mimi", config.get("codec", {})) if sections else config
-        lm = {**lm, **{f"text_{k}": v for k, v in config.get("text", {}).items()}}
+        lm = table(config, "lm") if sections else config
+        mimi = (table(config, "mimi") or table(config, "codec")) if sections else config
+        lm = {**lm, **{f"text_{k}": v for k, v in table(config, "text").items()}}
+        lm_spec, mimi_spec = _lm_spec(lm, family), _mimi_spec(mimi, family)
         return cls(
             family=family,
-            lm=_lm_spec(lm, family),
-            mimi=_mimi_spec(mimi, family),
-            silence_codes=tuple(config.get("silence_codes", SILENCE_CODES)),
-            sine_codes=tuple(config.get("sine_codes", SINE_CODES)),
+            lm=lm_spec,
+            mimi=mimi_spec,
+            silence_codes=_codes(config, "silence_codes", SILENCE_CODES, mimi_spec.bins),
+            sine_codes=_codes(config, "sine_codes", SINE_CODES, mimi_spec.bins),
         )
 
 
 def _family(config: Mapping[str, Any], fallback: Family | None) -> Family:
     name = config.get("family", config.get("model_type"))
-    if name is None or (name not in FAMILIES and fallback is not None):
+    known = name in FAMILIES if isinstance(name, str) else False
+    if name is None or (not known and fallback is not None):
         return fallback or PERSONAPLEX
-    if name not in FAMILIES:
-        known = ", ".join(sorted(FAMILIES))
-        raise CheckpointError(f"config.json names the model family {name!r}; known are {known}")
+    if not known:
+        there = ", ".join(sorted(FAMILIES))
+        raise CheckpointError(f"config.json names the model family {name!r}; known are {there}")
     return FAMILIES[name]
 
 
+def _codes(
+    config: Mapping[str, Any], name: str, released: tuple[int, ...], bins: int
+) -> tuple[int, ...]:
+    if config.get(name) is None:
+        return released
+    codes = wholes(name, config[name], least=0)
+    if len(codes) != CODEBOOKS or max(codes) >= bins:
+        raise CheckpointError(
+            f"config.json gives {name} as {list(codes)}; expected {CODEBOOKS} codes below {bins}"
+        )
+    return codes
+
+
+def _require_heads(part: str, dim: int, heads: int) -> None:
+    # Rotary embedding turns pairs.
+    if dim % heads or dim // heads % 2:
+        raise CheckpointError(
+            f"config.json gives the {part} {heads} heads of {dim} dimensions; expected an even "
+            "number of dimensions a head"
+        )
+
+
 def _lm_spec(config: Mapping[str, Any], family: Family) -> LmSpec:
-    base = LmSpec()
     names = (
         "dim num_layers num_heads context depformer_dim depformer_num_layers depformer_num_heads "
-        "text_card card max_period text_pad text_epad text_bos text_eos"
+        "text_card card"
     ).split()
-    spec = replace(base, **{n: config[n] for n in names if config.get(n) is not None})
-    scale = config.get("hidden_scale", 4.125)
+    given: dict[str, Any] = {n: whole(n, config[n]) for n in names if config.get(n) is not None}
+    ids = "text_pad text_epad text_bos text_eos".split()
+    given |= {n: whole(n, config[n], least=0) for n in ids if config.get(n) is not None}
+    if config.get("max_period") is not None:
+        given["max_period"] = number("max_period", config["max_period"])
+    spec = replace(LmSpec(), **given)
+    scale = number("hidden_scale", config.get("hidden_scale", 4.125))
     steps = config.get("dep_q", family.depformer_steps)
-    if config.get("n_q", 2 * CODEBOOKS) != 2 * CODEBOOKS or steps not in (8, 16):
+    codebooks = config.get("n_q", 2 * CODEBOOKS)
+    if codebooks != 2 * CODEBOOKS or steps not in (8, 16):
         raise CheckpointError(
-            f"config.json asks for {config.get('n_q')} codebooks and {steps} depformer steps; "
+            f"config.json asks for {codebooks} codebooks and {steps} depformer steps; "
             f"supported are {2 * CODEBOOKS} codebooks with 8 or 16 steps"
         )
-    delays = tuple(config.get("delays", DELAYS))
-    if delays != DELAYS:
-        raise CheckpointError(f"config.json has delays {delays}; supported are {DELAYS}")
+    if config.get("delays") is not None and wholes("delays", config["delays"], 0) != DELAYS:
+        raise CheckpointError(
+            f"config.json has delays {config['delays']}; supported are {list(DELAYS)}"
+        )
+    if max(spec.text_pad, spec.text_epad, spec.text_bos, spec.text_eos) >= spec.text_card:
+        raise CheckpointError(f"config.json has text ids beyond its {spec.text_card} pieces")
+    _require_heads("temporal transformer", spec.dim, spec.num_heads)
+    _require_heads("depformer", spec.depformer_dim, spec.depformer_num_heads)
+    feedforward = config.get("depformer_dim_feedforward") or int(scale * spec.depformer_dim)
     # A model trained to see all its steps is run that way, whatever its family's ring would lose.
     loss = 0 if "depformer_context_trained" in config else family.ring_loss
     return replace(
         spec,
         feedforward=int(scale * spec.dim),
-        depformer_feedforward=config.get("depformer_dim_feedforward")
-        or int(scale * spec.depformer_dim),
+        depformer_feedforward=whole("depformer_dim_feedforward", feedforward),
         depformer_checkpoint_steps=steps,
         depformer_window=steps - loss,
-        window=spec.context - family.ring_loss,
-        max_period=float(spec.max_period),
-        delays=delays,
+        window=whole("context", spec.context, least=1 + family.ring_loss) - family.ring_loss,
     )
 
 
 def _mimi_spec(config: Mapping[str, Any], family: Family) -> MimiSpec:
-    transformer = config.get("transformer", {})
-    quantizer = config.get("quantizer", {})
+    transformer = table(config, "transformer")
+    quantizer = table(config, "quantizer")
     given = {
         "transformer_layers": transformer.get("num_layers"),
         "transformer_heads": transformer.get("num_heads"),
         "transformer_ffn": transformer.get("dim_feedforward"),
         "transformer_context": transformer.get("context"),
-        "max_period": transformer.get("max_period"),
         "quantizer_dimension": quantizer.get("dimension"),
         "bins": quantizer.get("bins"),
         "n_q_total": quantizer.get("n_q"),
@@ -379,10 +414,18 @@ def _mimi_spec(config: Mapping[str, Any], family: Family) -> MimiSpec:
             "quantizer_dimension bins n_q_total"
         ).split()
         given |= {n: config[n] for n in names if n in config}
-        given["ratios"] = tuple(config.get("ratios", MimiSpec().ratios))
-    spec = replace(MimiSpec(), **{k: v for k, v in given.items() if v is not None})
-    return replace(
-        spec,
-        transformer_window=spec.transformer_context - family.ring_loss,
-        max_period=float(spec.max_period),
-    )
+    sizes: dict[str, Any] = {k: whole(k, v) for k, v in given.items() if v is not None}
+    if "n_filters" in config and config.get("ratios") is not None:
+        sizes["ratios"] = wholes("ratios", config["ratios"])
+    if transformer.get("max_period") is not None:
+        sizes["max_period"] = number("max_period", transformer["max_period"])
+    spec = replace(MimiSpec(), **sizes)
+    if spec.frame_samples != FRAME_SAMPLES or spec.n_q_total < CODEBOOKS:
+        raise CheckpointError(
+            f"config.json has a codec of {spec.n_q_total} codebooks and {spec.frame_samples} "
+            f"samples a frame; expected {CODEBOOKS} or more and {FRAME_SAMPLES}"
+        )
+    _require_heads("codec's transformer", spec.dimension, spec.transformer_heads)
+    least = POSITIONS + family.ring_loss
+    context = whole("the codec's context", spec.transformer_context, least)
+    return replace(spec, transformer_window=context - family.ring_loss)

@@ -38,5 +38,5 @@ def test_what_cannot_be_checked_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = runner(monkeypatch, capsys)
-    assert "holds no replay" in run("verify", tmp_path).refusal
+    assert "has no config.json" in run("verify", tmp_path).refusal
     assert "'quark' is no device" in run("verify", golden("lm_a"), "--device", "quark").refusal

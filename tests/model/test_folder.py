@@ -52,6 +52,11 @@ def test_config_names_files_of_its_own_folder_alone(tmp_path: Path, name: str) -
         ModelFolder.open(folder)
 
 
+def test_a_config_that_names_files_wrongly_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="files as 5; expected an object"):
+        ModelFolder.open(fill(tmp_path, *RELEASED, config={"files": 5}))
+
+
 def test_what_is_missing_is_named(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match=r"has no model\.safetensors; `rtc-agent download`"):
         ModelFolder.open(fill(tmp_path, *RELEASED[1:]))

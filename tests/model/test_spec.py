@@ -90,3 +90,40 @@ def test_sections_and_a_checkpoints_own_codes() -> None:
 def test_what_cannot_be_run_is_refused(config: dict[str, Any]) -> None:
     with pytest.raises(CheckpointError):
         ModelSpec.from_config(SMALL | config)
+
+
+@pytest.mark.parametrize("value", ["abc", [1, 2], {}, 0, -1, 2.5, True, 10**9])
+@pytest.mark.parametrize(
+    "name", ["dim", "num_layers", "num_heads", "context", "depformer_dim", "text_card", "card"]
+)
+def test_a_size_that_is_none_is_named(name: str, value: object) -> None:
+    with pytest.raises(CheckpointError, match=f"config.json gives {name} as "):
+        ModelSpec.from_config(SMALL | {name: value})
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"num_heads": 3}, "temporal transformer 3 heads of 32"),
+        ({"depformer_num_heads": 16}, "depformer 16 heads of 16"),
+        ({"context": 1}, "context as 1"),
+        ({"hidden_scale": float("nan")}, "hidden_scale as nan"),
+        ({"max_period": "x"}, "max_period as 'x'"),
+        ({"delays": 5}, "delays as 5"),
+        ({"text_pad": 400}, "text ids beyond its 400"),
+        ({"text": []}, r"text as \[\]; expected an object"),
+        ({"family": []}, "family"),
+        ({"dep_q": None}, "None depformer steps"),
+        ({"silence_codes": [1, 2]}, r"silence_codes as \[1, 2\]"),
+        ({"sine_codes": [2048] * 8}, "sine_codes as"),
+        ({"sine_codes": "abc"}, "sine_codes as 'abc'"),
+        ({"n_filters": 8, "ratios": [8, 6, 5]}, "480 samples a frame"),
+        ({"n_filters": 8, "n_q_total": 4}, "codec of 4 codebooks"),
+        ({"n_filters": 8, "transformer_heads": 7}, "codec's transformer 7 heads"),
+        ({"transformer": {"context": 2}}, "codec's context as 2"),
+        ({"lm": [], "mimi": {}}, r"lm as \[\]"),
+    ],
+)
+def test_a_damaged_config_is_refused_in_a_sentence(config: dict[str, Any], message: str) -> None:
+    with pytest.raises(CheckpointError, match=message):
+        ModelSpec.from_config(SMALL | config)
