@@ -46,7 +46,8 @@ def sip(
     """Bridge telephone calls to agents on other servers.
 
     Prints `ready` and the line's address on stdout once it is registered. The account's password
-    is read from the config file or from RTC_AGENT_SIP_PASSWORD, never from the command line.
+    is read from the config file or from RTC_AGENT_SIP_PASSWORD, and a key that the servers want
+    from RTC_AGENT_KEY, neither from the command line.
 
     Where the agent runs on the same machine, `rtc-agent serve` with a [telephony] table does more:
     calls out, keys and holds that reach the agent.

@@ -40,9 +40,16 @@ class RemoteAgents:
     without an offer, need an agent in this process.
     """
 
-    def __init__(self, servers: Sequence[str], codecs: Sequence[str]) -> None:
+    def __init__(
+        self, servers: Sequence[str], codecs: Sequence[str], key: str | None = None
+    ) -> None:
+        """
+        Args:
+            key: what the servers want as bearer, where they want one.
+        """
         if not servers:
             raise ConfigError("The bridge needs at least one server (--server URL).")
+        self._headers = {"Authorization": f"Bearer {key}"} if key else {}
         self._servers = list(servers)
         self._codecs = codecs
         self._next = 0
@@ -86,7 +93,9 @@ class RemoteAgents:
         self, server: str, offer: str, query: dict[str, str], owner: LegOwner
     ) -> AgentLeg:
         if self._http is None:
-            self._http = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=ANSWER_S))
+            self._http = aiohttp.ClientSession(
+                timeout=aiohttp.ClientTimeout(total=ANSWER_S), headers=self._headers
+            )
         url = f"{server.rstrip('/')}/whip"
         try:
             async with self._http.post(
@@ -101,6 +110,8 @@ class RemoteAgents:
                 return RemoteLeg(self._http, urljoin(url, location), text, owner)
             case 503:
                 raise ServerFull("it takes no further call at the moment")
+            case 401 | 403:
+                raise ServerUnreachable(f"it wants another key ({status}); see RTC_AGENT_KEY")
             case 415 | 422 | 406:
                 raise UnsupportedOffer(f"{server} cannot answer the offer ({status}).")
             case 400:

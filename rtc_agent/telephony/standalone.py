@@ -50,17 +50,19 @@ async def run(
     servers: Sequence[str],
     announce: Callable[[str], None],
     stop: asyncio.Event | None = None,
+    key: str | None = None,
 ) -> None:
     """Bridge telephone calls to those servers until SIGINT or SIGTERM (or `stop`).
 
     Args:
         announce: told the line's address once it is registered.
+        key: what the servers want as bearer, where they want one.
 
     Raises:
         ConfigError: there is no gateway or no server in the settings.
     """
     stop = stop or asyncio.Event()
-    agents = RemoteAgents(servers, settings.codecs)
+    agents = RemoteAgents(servers, settings.codecs, key)
     line = PhoneLine(settings, agents, MonotonicClock())
     with signals_set(stop):
         line.start()

@@ -39,17 +39,20 @@ class Whip:
     offers: list[str] = field(default_factory=list)
     queries: list[dict[str, str]] = field(default_factory=list)
     deleted: list[str] = field(default_factory=list)
+    keys: list[str] = field(default_factory=list)
     url: str = ""
 
     async def post(self, request: web.Request) -> web.Response:
         assert request.content_type == "application/sdp"
         self.offers.append(await request.text())
         self.queries.append(dict(request.query))
+        self.keys.append(request.headers.get("Authorization", ""))
         headers = {"Location": "/whip/s1"} if self.status == 201 else {}
         return web.Response(status=self.status, text=ANSWER, headers=headers)
 
     async def delete(self, request: web.Request) -> web.Response:
         self.deleted.append(request.path)
+        self.keys.append(request.headers.get("Authorization", ""))
         return web.Response()
 
 
@@ -105,6 +108,22 @@ async def test_each_refusal_keeps_its_meaning(status: int, error: type[Exception
     async with whip(status) as server, agents_on(server.url) as agents:
         with pytest.raises(error):
             await agents.answer(OFFER, DialRule(), Owner(), 20)
+
+
+async def test_the_key_goes_with_every_request_and_into_no_refusal() -> None:
+    async with whip() as server:
+        agents = RemoteAgents([server.url], ("PCMU",), key="geheim")
+        leg = await agents.answer(OFFER, DialRule(), Owner(), 20)
+        leg.end(EndReason.HANGUP)
+        async with asyncio.timeout(3):
+            while not server.deleted:
+                await asyncio.sleep(0.01)
+        assert server.keys == ["Bearer geheim"] * 2
+        server.status = 401
+        with pytest.raises(EngineFailed) as refused:
+            await agents.answer(OFFER, DialRule(), Owner(), 20)
+        assert "geheim" not in refused.value.message
+        await agents.aclose()
 
 
 async def test_no_server_at_all_is_said() -> None:
