@@ -140,6 +140,7 @@ class LockstepStepper:
                 backend.frame_model(parts.spec, parts.lm, parts.mimi, rows)
                 for _ in range(slots // rows)
             ]
+            self.banks[0].warm_up(self._chunk)
             self._clip_encoder = backend.encoder(parts.spec.mimi, parts.mimi, 1)
         self._sessions: dict[int, _Slot] = {}
         takes_prompts = parts.spec.family.takes_prompts

@@ -106,6 +106,9 @@ class FrameModel:
         frame = self.run(heard, torch.from_numpy(live).to(device), greedy=greedy)
         return HostFrame(frame.pcm.cpu().numpy(), frame.text.tolist(), frame.healthy.tolist())
 
+    def warm_up(self, chunk: int) -> None:
+        """Do what only the first prompt, in pieces of `chunk` positions, would have to wait for."""
+
     def settle(self) -> None:
         """Wait until everything asked of the device is done; for work between ticks."""
         if self.lm.weights.device.type == "cuda":

@@ -92,6 +92,15 @@ class CudaFrameModel(FrameModel):
             frame.encoder.codes.clone(),
         )
 
+    def warm_up(self, chunk: int) -> None:
+        temporal = self.lm.temporal
+        prefill = temporal.prefill(2 * chunk)
+        sos = torch.tensor(self.spec.lm.sos_column, device=self._device)
+        for piece in temporal.embed(sos.repeat(2 * chunk, 1)).split(chunk):
+            prefill.run(piece)
+        prefill.finish()
+        self.settle()
+
     def _decoded_silence(self) -> Sequence[Tensor]:
         codes = self.frame.lm.codes
         codes.copy_(torch.tensor(self.spec.silence_codes, device=self._device).expand_as(codes))
