@@ -25,14 +25,14 @@ def table(config: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     return value
 
 
-def whole(name: str, value: object, least: int = 1) -> int:
+def whole(name: str, value: object, least: int = 1, most: int = _MOST) -> int:
     """A whole number.
 
     Raises:
-        CheckpointError: it is not one, or below `least`, or absurdly large.
+        CheckpointError: it is not one, or outside `least` … `most`.
     """
-    if type(value) is not int or not least <= value <= _MOST:
-        raise _unusable(name, value, f"a whole number from {least} to {_MOST}")
+    if type(value) is not int or not least <= value <= most:
+        raise _unusable(name, value, f"a whole number from {least} to {most}")
     return value
 
 

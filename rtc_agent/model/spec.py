@@ -25,6 +25,8 @@ POSITIONS = 2
 """Positions of the codec's transformers a frame: 25 Hz against 12.5 frames a second."""
 DEPFORMER_STEPS = CODEBOOKS
 """Depformer steps that are run. Later ones predict the user's codes, which are always known."""
+_MOST_LAYERS = 1024
+"""Of anything that a checkpoint has keys for one by one."""
 ZERO_TOKEN = -1
 """Embeds to the zero vector."""
 
@@ -355,12 +357,18 @@ def _require_heads(part: str, dim: int, heads: int) -> None:
         )
 
 
+def _size(name: str, value: object) -> int:
+    if name in ("num_layers", "depformer_num_layers", "transformer_layers", "n_q_total"):
+        return whole(name, value, most=_MOST_LAYERS)
+    return whole(name, value)
+
+
 def _lm_spec(config: Mapping[str, Any], family: Family) -> LmSpec:
     names = (
         "dim num_layers num_heads context depformer_dim depformer_num_layers depformer_num_heads "
         "text_card card"
     ).split()
-    given: dict[str, Any] = {n: whole(n, config[n]) for n in names if config.get(n) is not None}
+    given: dict[str, Any] = {n: _size(n, config[n]) for n in names if config.get(n) is not None}
     ids = "text_pad text_epad text_bos text_eos".split()
     given |= {n: whole(n, config[n], least=0) for n in ids if config.get(n) is not None}
     if config.get("max_period") is not None:
@@ -414,7 +422,7 @@ def _mimi_spec(config: Mapping[str, Any], family: Family) -> MimiSpec:
             "quantizer_dimension bins n_q_total"
         ).split()
         given |= {n: config[n] for n in names if n in config}
-    sizes: dict[str, Any] = {k: whole(k, v) for k, v in given.items() if v is not None}
+    sizes: dict[str, Any] = {k: _size(k, v) for k, v in given.items() if v is not None}
     if "n_filters" in config and config.get("ratios") is not None:
         sizes["ratios"] = wholes("ratios", config["ratios"])
     if transformer.get("max_period") is not None:

@@ -121,6 +121,8 @@ def test_a_size_that_is_none_is_named(name: str, value: object) -> None:
         ({"n_filters": 8, "n_q_total": 4}, "codec of 4 codebooks"),
         ({"n_filters": 8, "transformer_heads": 7}, "codec's transformer 7 heads"),
         ({"transformer": {"context": 2}}, "codec's context as 2"),
+        ({"num_layers": 10**7}, "num_layers as 10000000"),
+        ({"n_filters": 8, "n_q_total": 10**7}, "n_q_total as 10000000"),
         ({"lm": [], "mimi": {}}, r"lm as \[\]"),
     ],
 )
