@@ -8,12 +8,15 @@ goes on with the libraries' own behaviour.
 from __future__ import annotations
 
 import asyncio
+import errno
 import functools
 import logging
+import random
 import types
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
+import aioice.candidate
 import aioice.ice
 from aiortc import (
     RTCConfiguration,
@@ -29,6 +32,7 @@ from aiortc.rtcicetransport import RTCIceTransport
 from aiortc.rtcrtpparameters import RTCRtpCodecParameters
 from aiortc.rtcsctptransport import RTCSctpTransport
 
+from rtc_agent.errors import ServerFull
 from rtc_agent.media.ice import IceSettings
 
 logger = logging.getLogger(__name__)
@@ -66,6 +70,11 @@ def check() -> list[str]:
         (RTCDtlsTransport, "_recv_next"),
         (aioice.ice.Connection, "get_component_candidates"),
         (aioice.ice.Connection, "request_received"),
+        (aioice.ice, "StunProtocol"),
+        (aioice.candidate, "Candidate"),
+        (aioice.candidate, "candidate_foundation"),
+        (aioice.candidate, "candidate_priority"),
+        (aioice.ice, "server_reflexive_candidate"),
         (aiortc_codecs, "CODECS"),
     ]
     moved = [f"{getattr(o, '__name__', o)}.{name}" for o, name in needed if not hasattr(o, name)]
@@ -78,6 +87,7 @@ def check() -> list[str]:
         (RTCDtlsTransport._recv_next, "_recv"),
         (RTCDtlsTransport._send_rtp, "_send"),
         (aioice.ice.Connection.gather_candidates, "get_component_candidates"),
+        (aioice.ice.Connection.get_component_candidates, "_protocols"),
         (aioice.ice.StunProtocol.datagram_received, "request_received"),
     ]
     moved += [f"{f.__qualname__}'s use of {name}" for f, name in uses if not _mentions(f, name)]
@@ -184,18 +194,23 @@ def ice_transports(pc: RTCPeerConnection) -> list[RTCIceTransport]:
     return list(getattr(pc, _ICE_TRANSPORTS, ()))
 
 
-def restrict_hosts(pc: RTCPeerConnection, hosts: tuple[str, ...]) -> None:
-    """Gather host candidates on these addresses alone, loopback allowed.
+def restrict_hosts(
+    pc: RTCPeerConnection, hosts: tuple[str, ...], ports: tuple[int, int] | None = None
+) -> None:
+    """Gather host candidates on these addresses and ports alone, loopback allowed.
 
-    None given stands for every interface, and for loopback where there is no other, so that a
+    No host given stands for every interface, and for loopback where there is no other, so that a
     machine without a network can still call itself. Call when the transports exist and before
-    `setLocalDescription`. aioice takes every interface but loopback and has no setting for it; can
-    go once it has one.
+    `setLocalDescription`, which then raises ServerFull if every port is taken. aioice takes every
+    interface but loopback, and ports of the system's choice, and has no setting for either; can go
+    once it has.
     """
     if not hosts:
         if aioice.ice.get_host_addresses(use_ipv4=True, use_ipv6=True):
-            return
-        hosts = ("127.0.0.1",)
+            if ports is None:
+                return
+        else:
+            hosts = ("127.0.0.1",)
     for transport in ice_transports(pc):
         connection: Any = getattr(transport.iceGatherer, "_connection", None)
         original = getattr(connection, "get_component_candidates", None)
@@ -208,13 +223,79 @@ def restrict_hosts(pc: RTCPeerConnection, hosts: tuple[str, ...]) -> None:
             addresses: list[str],
             timeout: int = 5,
             *,
-            original: Callable[..., Awaitable[Any]] = original,
-        ) -> Any:
-            return await original(component=component, addresses=list(hosts), timeout=timeout)
+            connection: Any = connection,
+            original: Callable[..., Awaitable[list[Any]]] = original,
+        ) -> list[Any]:
+            chosen = list(hosts) or addresses
+            if ports is None:
+                return await original(component=component, addresses=chosen, timeout=timeout)
+            bound = await _bind(connection, component, chosen, ports)
+            reflexive = await _reflexive(connection, bound, timeout)
+            relayed = await original(component=component, addresses=[], timeout=timeout)
+            return [*(protocol.local_candidate for protocol in bound), *reflexive, *relayed]
 
         # With relaying alone aioice passes no address, and none may be added.
         if getattr(connection, "_transport_policy", None) is not aioice.ice.TransportPolicy.RELAY:
             connection.get_component_candidates = gather
+
+
+async def _bind(
+    connection: Any, component: int, addresses: list[str], ports: tuple[int, int]
+) -> list[aioice.ice.StunProtocol]:
+    """A socket of the connection on a free port of every address that has one."""
+    loop = asyncio.get_running_loop()
+    first, last = ports
+    bound = []
+    for address in addresses:
+        count = last - first + 1
+        start = random.randrange(count)
+        for offset in range(count):
+            port = first + (start + offset) % count
+            try:
+                _, protocol = await loop.create_datagram_endpoint(
+                    lambda: aioice.ice.StunProtocol(connection), local_addr=(address, port)
+                )
+            except OSError as error:
+                if error.errno == errno.EADDRINUSE:
+                    continue
+                logger.debug("no candidate on %s: %s", address, error)
+                break
+            protocol.local_candidate = aioice.candidate.Candidate(
+                foundation=aioice.candidate.candidate_foundation("host", "udp", address),
+                component=component,
+                transport="udp",
+                priority=aioice.candidate.candidate_priority(component, "host"),
+                host=address,
+                port=port,
+                type="host",
+            )
+            bound.append(protocol)
+            break
+    connection._protocols += bound
+    if not bound and addresses:
+        raise ServerFull(
+            f"No UDP port of {first} to {last} is free for another call.", retry_after_s=5
+        )
+    return bound
+
+
+async def _reflexive(
+    connection: Any, protocols: list[aioice.ice.StunProtocol], timeout_s: int
+) -> list[Any]:
+    """What the STUN server, if any, sees these sockets as (IPv4 alone, as aioice has it)."""
+    if connection.stun_server is None:
+        return []
+    tasks = [
+        asyncio.create_task(aioice.ice.server_reflexive_candidate(p, connection.stun_server))
+        for p in protocols
+        if ":" not in p.local_candidate.host
+    ]
+    if not tasks:
+        return []
+    done, late = await asyncio.wait(tasks, timeout=timeout_s)
+    for task in late:
+        task.cancel()
+    return [task.result()[0] for task in done if task.exception() is None]
 
 
 def local_addresses() -> set[str]:

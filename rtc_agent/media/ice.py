@@ -23,5 +23,8 @@ class IceSettings:
     servers: tuple[IceServer, ...] = ()
     relay_only: bool = False
     """Offer relayed candidates alone; needs a TURN server."""
+    ports: tuple[int, int] | None = None
+    """First and last UDP port for local candidates; None lets the system choose. Each call takes
+    one on each address, until its end."""
     public_ip: str | None = None
     """The address announced in place of local IPv4 ones, behind one-to-one NAT."""

@@ -18,7 +18,13 @@ from aiortc.sdp import candidate_from_sdp
 from rtc_agent.call.transport import TransportEvents, TransportStats
 from rtc_agent.clock import Clock, MonotonicClock
 from rtc_agent.engine.stepper import Pcm
-from rtc_agent.errors import CallConflict, InvalidOffer, InvalidRequest, UnsupportedOffer
+from rtc_agent.errors import (
+    CallConflict,
+    InvalidOffer,
+    InvalidRequest,
+    RtcAgentError,
+    UnsupportedOffer,
+)
 from rtc_agent.media import aiortc_shim as shim
 from rtc_agent.media.aligner import FrameAligner
 from rtc_agent.media.audio_receiver import AudioReceiver
@@ -93,6 +99,7 @@ class WebRtcPeer:
         Raises:
             InvalidOffer: it cannot be understood.
             UnsupportedOffer: it has no audio that can be talked over; the message says why.
+            ServerFull: no UDP port of the range allowed is free.
         """
         offer = sdp.read_offer(offer_sdp, flow)
         pc = shim.new_peer_connection(ice or IceSettings())
@@ -101,7 +108,7 @@ class WebRtcPeer:
             answer = await peer._negotiate(offer, ice or IceSettings(), flow)
         except BaseException as error:
             await peer.aclose()
-            if isinstance(error, Exception) and not isinstance(error, UnsupportedOffer):
+            if isinstance(error, Exception) and not isinstance(error, RtcAgentError):
                 logger.info("an offer could not be answered: %r", error)
                 raise InvalidOffer(_why(error)) from error
             raise
@@ -228,7 +235,7 @@ class WebRtcPeer:
         # recvonly; the track itself follows when the codec is known.
         transceiver = pc.addTransceiver("audio", flow.direction)
         await pc.setRemoteDescription(RTCSessionDescription(offer.reduced, "offer"))
-        shim.restrict_hosts(pc, ice.hosts)
+        shim.restrict_hosts(pc, ice.hosts, ice.ports)
         answer = await pc.createAnswer()
         audio = next(s for s in sdp.Description.parse(answer.sdp).sections if s.kind == "audio")
         self._open_media(transceiver, audio)

@@ -114,7 +114,7 @@ class PhonePeer(WebRtcPeer):
         self._transceiver = pc.addTransceiver("audio", "sendrecv")
         self._transceiver.setCodecPreferences(_preferences(codecs))
         offer = await pc.createOffer()
-        shim.restrict_hosts(pc, ice.hosts)
+        shim.restrict_hosts(pc, ice.hosts, ice.ports)
         await pc.setLocalDescription(offer)
         text = pc.localDescription.sdp
         if ice.public_ip is not None:

@@ -11,9 +11,16 @@ import numpy as np
 import pytest
 
 from rtc_agent.engine.stepper import FRAME_S, FRAME_SAMPLES
-from rtc_agent.errors import InvalidOffer, InvalidRequest, RtcAgentError, UnsupportedOffer
+from rtc_agent.errors import (
+    InvalidOffer,
+    InvalidRequest,
+    RtcAgentError,
+    ServerFull,
+    UnsupportedOffer,
+)
 from rtc_agent.media import aiortc_shim as shim
 from rtc_agent.media.codecs import CODECS, OPUS
+from rtc_agent.media.ice import IceSettings
 from rtc_agent.media.levels import dbfs
 from rtc_agent.media.peer import MAX_BUFFERED_BYTES, MAX_MESSAGE_BYTES, WebRtcPeer
 from rtc_agent.protocol import sdp
@@ -364,3 +371,31 @@ async def test_a_hundred_answers_leave_nothing_behind() -> None:
     await asyncio.sleep(0.1)
     gc.collect()
     assert {t for t in asyncio.all_tasks()} - before == set()
+
+
+async def test_ports_are_those_allowed_and_the_last_one_taken_is_a_refusal() -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.bind(("127.0.0.1", 0))
+        first = min(probe.getsockname()[1], 60_000)
+    ice = IceSettings(hosts=("127.0.0.1",), ports=(first, first + 5))
+    peers, used = [], set()
+    with pytest.raises(ServerFull, match="No UDP port"):
+        for _ in range(20):
+            peer, answer = await WebRtcPeer.answer(offer_like(GOOD_AUDIO), events=Events(), ice=ice)
+            peers.append(peer)
+            used |= {int(port) for port in re.findall(r"udp \d+ 127.0.0.1 (\d+) typ host", answer)}
+    assert 1 <= len(used) == len(peers) <= 6
+    assert all(first <= port <= first + 5 for port in used)
+    await asyncio.gather(*(peer.aclose() for peer in peers))
+    peer, _ = await WebRtcPeer.answer(offer_like(GOOD_AUDIO), events=Events(), ice=ice)
+    await peer.aclose()
+
+
+async def test_a_call_over_a_port_of_the_range() -> None:
+    caller, events = Caller(), Events()
+    ice = IceSettings(hosts=("127.0.0.1",), ports=(41_000, 41_400))
+    peer, answer = await WebRtcPeer.answer(await caller.offer(), events=events, ice=ice)
+    await caller.accept(answer)
+    await events.wait_for("connected")
+    await caller.close()
+    await peer.aclose()
