@@ -153,6 +153,10 @@ class WavWriter:
         except OSError as error:
             raise BadAudioFile(f"{self._path} cannot be written: {error.strerror}.") from None
 
+    def discard(self) -> None:
+        """Close it, and leave nothing behind."""
+        self._close(keep=False)
+
     def __enter__(self) -> Self:
         return self
 
@@ -162,13 +166,16 @@ class WavWriter:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self._close(keep=kind is None)
+
+    def _close(self, *, keep: bool) -> None:
         try:
             self._wave.close()
             self._file.close()
-            if kind is None and self._part is not None:
+            if keep and self._part is not None:
                 self._part.replace(self._target)
         except OSError as failure:
-            if kind is None:
+            if keep:
                 raise BadAudioFile(
                     f"{self._path} cannot be written: {failure.strerror}."
                 ) from failure
@@ -176,6 +183,15 @@ class WavWriter:
             self._file.close()
             if self._part is not None:
                 self._part.unlink(missing_ok=True)
+
+
+def require_writable(path: Path) -> None:
+    """A `WavWriter` can write there; nothing is left behind.
+
+    Raises:
+        BadAudioFile: it cannot.
+    """
+    WavWriter(path).discard()
 
 
 def read_wav(path: Path, max_seconds: float) -> Pcm:

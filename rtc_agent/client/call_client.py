@@ -31,6 +31,8 @@ log = logging.getLogger(__name__)
 
 NO_MEDIA_S = 5.0
 """A call from which nothing has come for so long counts as broken."""
+NO_MEDIA = "no_media"
+"""How such a call ended."""
 _CLOSE_S = 3.0
 
 
@@ -155,7 +157,7 @@ class CallClient:
             if self._over.is_set():
                 return False
             await self._happens(self._over, min(left_s, 0.5), raising=False)
-            self._check_media()
+            self.expect_media()
         return not self._over.is_set()
 
     async def wait_said(self) -> bool:
@@ -164,7 +166,7 @@ class CallClient:
             if self._over.is_set():
                 return False
             await self._happens(self.track.finished, 0.5, raising=False)
-            self._check_media()
+            self.expect_media()
         return not self._over.is_set()
 
     def send(self, message: dict[str, Any]) -> None:
@@ -216,10 +218,12 @@ class CallClient:
             case "ended":
                 self._end(str(message.body.get("reason", "ended")))
 
-    def _check_media(self) -> None:
+    def expect_media(self, patience_s: float | None = None) -> None:
+        """End the call if nothing has come from the agent for so long, by default `NO_MEDIA_S`."""
         last_s = self.log.last_arrival_s
-        if last_s is not None and self.clock.now() - last_s > NO_MEDIA_S:
-            self._end("no_media")
+        patience_s = NO_MEDIA_S if patience_s is None else patience_s
+        if last_s is not None and self.clock.now() - last_s > patience_s:
+            self._end(NO_MEDIA)
 
     def _end(self, reason: str) -> None:
         if self.ended is None:

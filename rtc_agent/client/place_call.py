@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from rtc_agent.client.call_client import CallClient, samples_in
+from rtc_agent.client.call_client import NO_MEDIA, CallClient, samples_in
 from rtc_agent.client.messages import said, steps_back, write_transcript
 from rtc_agent.client.offer import SmallWebRtcSignaling
 from rtc_agent.client.sources import EncodedSource
 from rtc_agent.engine.stepper import FRAME_S, SAMPLE_RATE, Pcm
 from rtc_agent.errors import BadAudioFile
 from rtc_agent.media.ice import IceSettings
-from rtc_agent.wav import WavReader, WavWriter
+from rtc_agent.wav import WavReader, WavWriter, require_writable
 
 _LATEST_PACKET_S = 1.0
 """How long the last packets of the recorded time are waited for."""
@@ -76,8 +76,9 @@ async def place_call(order: CallOrder) -> CallReport:
         ServerUnreachable, CallRefused, CallFailed: see `CallClient.connect` and `wait_ready`.
     """
     signaling = SmallWebRtcSignaling(order.url, order.voice, order.persona)
-    # The output is opened first: nobody should learn after a long call that it cannot be kept.
-    with WavReader(order.input) as reader, WavWriter(order.output) as writer:
+    # Nobody should learn after a long call that it cannot be kept.
+    require_writable(order.output)
+    with WavReader(order.input) as reader:
         pieces = _not_empty(reader, order.input)
         async with CallClient(signaling, codec=order.codec, ice=order.ice) as client:
             await client.connect()
@@ -89,8 +90,11 @@ async def place_call(order: CallOrder) -> CallReport:
             complete = whole and await client.wait_until(end_s)
             if complete:
                 await _last_packets(client, end_s)
+                client.expect_media(_LATEST_PACKET_S)
+                complete = client.ended != NO_MEDIA
                 await client.wait_until(end_s + _LATE_WORDS_S)
-        recording = client.recording(origin_s, samples)
+    recording = client.recording(origin_s, samples)
+    with WavWriter(order.output) as writer:
         for block in recording.blocks():
             writer.write(block)
     if order.transcript is not None:

@@ -127,6 +127,12 @@ async def test_an_end_after_the_last_word_is_no_break(speech_wav: Path) -> None:
     assert report.ended == "call_limit" and report.complete
 
 
+async def test_a_server_that_is_gone_before_the_end_is_no_complete_call(speech_wav: Path) -> None:
+    async with serving(Reflector(mute_after_s=1.0)) as url:
+        report = await place_call(order(url, speech_wav))
+    assert report.ended == "no_media" and not report.complete
+
+
 async def test_a_server_that_falls_silent_is_noticed(
     speech_wav: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
