@@ -12,13 +12,16 @@ from rtc_agent.call.transport import Transport, TransportEvents
 from rtc_agent.clock import Clock
 from rtc_agent.config import Settings
 from rtc_agent.engine.client import EngineClient
+from rtc_agent.exposure import access, guard_rules
 from rtc_agent.media import aiortc_shim
 from rtc_agent.media.ice import IceServer, IceSettings
 from rtc_agent.media.moshi_transport import MoshiTransport
 from rtc_agent.media.peer import WebRtcPeer
 from rtc_agent.protocol.sdp import Flow
+from rtc_agent.turn import IceServers
 from signaling.app import create_app
-from signaling.parts import Access, ServerParts, SocketTransport
+from signaling.guard import GUARD
+from signaling.parts import ServerParts, SocketTransport
 
 MAX_ADDRESS_BYTES = 48 * 1024
 """Of a request's first line: Moshi clients write the whole persona into the address."""
@@ -39,11 +42,12 @@ class CallServer:
         aiortc_shim.prepare()
         self._stop_timeout_s = settings.stop_timeout_s
         self.registry = CallRegistry(engine, limits(settings), clock, name=worker)
-        ice = ice_settings(settings)
+        servers = IceServers.of(settings)
 
         async def answer(
             sdp: str, events: TransportEvents, flow: Flow = Flow.CALL
         ) -> tuple[Transport, str]:
+            ice = ice_settings(settings, servers)
             return await WebRtcPeer.answer(sdp, events=events, ice=ice, clock=clock, flow=flow)
 
         def socket_transport(
@@ -51,25 +55,28 @@ class CallServer:
         ) -> SocketTransport:
             return MoshiTransport(events, post, close)
 
-        access = Access(
-            allowed_origins=tuple(settings.allowed_origins),
-            whip_strict=settings.whip_strict,
-            listen_token=settings.listen_token.get_secret_value(),
-        )
         self.parts = ServerParts(
             self.registry,
             answer,
             settings.ice_servers,
             socket_transport=socket_transport,
-            access=access,
+            access=access(settings),
             clock=clock,
+            issue_ice=servers.issue,
         )
+        app = create_app(self.parts)
+        self.guard = app[GUARD]
         self.runner = web.AppRunner(
-            create_app(self.parts),
+            app,
             access_log=None,
             shutdown_timeout=HTTP_CLOSE_S,
             max_line_size=MAX_ADDRESS_BYTES,
         )
+
+    def use(self, settings: Settings) -> None:
+        """Go by what of these settings can change while calls are in progress."""
+        self.registry.limits = limits(settings)
+        self.guard.use(guard_rules(settings))
 
     async def start(self) -> None:
         self.registry.start()
@@ -92,13 +99,14 @@ def limits(settings: Settings) -> CallLimits:
     )
 
 
-def ice_settings(settings: Settings) -> IceSettings:
+def ice_settings(settings: Settings, issued: IceServers | None = None) -> IceSettings:
+    """How a peer connection looks for its path, with credentials that are good from now on."""
     servers = tuple(
         IceServer(
             urls=(s.urls,) if isinstance(s.urls, str) else tuple(s.urls),
             username=s.username,
             credential=s.credential,
         )
-        for s in settings.ice_servers
+        for s in (issued or IceServers.of(settings)).issue()
     )
     return IceSettings(hosts=tuple(settings.ice_hosts), servers=servers)

@@ -18,6 +18,7 @@ from pydantic import (
     SecretStr,
     ValidationError,
     field_validator,
+    model_validator,
 )
 from pydantic_settings import (
     BaseSettings,
@@ -28,12 +29,13 @@ from pydantic_settings import (
 )
 
 from rtc_agent.errors import ConfigError
+from rtc_agent.key_setting import KeySetting
 
 _ICE_URL = re.compile(r"(?:stun|turn)s?:[^\s/?]+(?:\?transport=(?:udp|tcp))?")
 
 PREFIX = "RTC_AGENT_"
 """Of environment variables that are settings."""
-OTHER_VARIABLES = {"RTC_AGENT_SIP_PASSWORD"}
+OTHER_VARIABLES = {"RTC_AGENT_SIP_PASSWORD", "RTC_AGENT_KEY"}
 """Variables of that prefix that are no settings of the server: commands read them."""
 
 Agent = Literal["auto", "echo", "demo", "tiny", "personaplex", "moshi"]
@@ -93,6 +95,41 @@ class Settings(BaseSettings):
     listen_token: SecretStr = Field(
         SecretStr(""), description="key for listening in on calls by WHEP; empty: nobody may"
     )
+    keys: list[KeySetting] = Field(
+        [],
+        description="keys that callers and operators bring as bearer: name, one of secret, file or "
+        "sha256, scopes of call, listen and admin, max_calls; none: no key is needed",
+    )
+    token_secret: SecretStr = Field(
+        SecretStr(""),
+        description="what client secrets are signed with; empty: made anew at every start. Servers "
+        "that share it take each other's",
+    )
+    insecure_public: bool = Field(
+        False, description="listen on other addresses than loopback although there are no keys"
+    )
+    trusted_proxies: list[str] = Field(
+        [], description="addresses of proxies whose X-Forwarded-For is believed"
+    )
+    offers_per_minute: float = Field(
+        60, ge=0, description="calls that one address other than loopback may ask for; 0: no limit"
+    )
+    key_offers_per_minute: float = Field(
+        0, ge=0, description="calls that may be asked for with one key; 0: no limit"
+    )
+    calls_per_address: int = Field(0, ge=0, description="calls at once of one address; 0: no limit")
+    tls_cert: Path | None = Field(
+        None, description="certificate chain in PEM; with it the server speaks HTTPS"
+    )
+    tls_key: Path | None = Field(None, description="its private key in PEM")
+    turn_secret: SecretStr = Field(
+        SecretStr(""),
+        description="secret shared with the TURN servers in ice_servers, which get short-lived "
+        "credentials by it (coturn: use-auth-secret)",
+    )
+    turn_ttl_s: int = Field(
+        3600, ge=60, description="seconds for which such credentials open a relay"
+    )
     connect_timeout_s: float = Field(
         15, gt=0, description="seconds an offer may take to become a connection"
     )
@@ -115,16 +152,52 @@ class Settings(BaseSettings):
     stop_timeout_s: float = Field(
         8, gt=0, description="seconds that a stopping server gives its calls to close"
     )
+    drain_s: float = Field(
+        0,
+        ge=0,
+        description="seconds that calls in progress may go on once the server is told to stop; no "
+        "new ones are taken meanwhile",
+    )
+    log_format: Literal["text", "json"] = Field(
+        "text", description="lines for people, or one JSON object a line"
+    )
+    call_records: Path | None = Field(
+        None, description="file that gets one line of JSON for every call that ended"
+    )
+    recordings: str = Field(
+        "",
+        description="folder, or fsspec address such as s3://bucket/prefix, for recordings of calls "
+        "whose caller consented; empty: nothing is recorded",
+    )
+    recording_format: Literal["ogg", "wav"] = Field(
+        "ogg", description="of recordings: Opus in Ogg, or WAV; caller left, agent right"
+    )
+    recording_days: float = Field(
+        30, ge=0, description="days after which recordings are deleted; 0: never"
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="least severe lines that are logged"
     )
 
-    @field_validator("ice_hosts")
+    @field_validator("ice_hosts", "trusted_proxies")
     @classmethod
     def _are_addresses(cls, hosts: list[str]) -> list[str]:
         for host in hosts:
             ipaddress.ip_address(host)
         return hosts
+
+    @field_validator("keys")
+    @classmethod
+    def _are_of_different_names(cls, keys: list[KeySetting]) -> list[KeySetting]:
+        if len({key.name for key in keys}) < len(keys):
+            raise ValueError("two keys have the same name")
+        return keys
+
+    @model_validator(mode="after")
+    def _tls_is_whole(self) -> Settings:
+        if (self.tls_cert is None) != (self.tls_key is None):
+            raise ValueError("tls_cert and tls_key belong together")
+        return self
 
 
 def dump(settings: Settings) -> str:
@@ -201,5 +274,9 @@ def _refuse_unknown_environment() -> None:
 def _explain(error: SettingsError) -> str:
     if (found := re.search(r'field "(\w+)"', str(error))) is None:
         return str(error)
-    example = {"ice_servers": '[{"urls": "stun:HOST:3478"}]'}.get(found[1], '["…"]')
+    examples = {
+        "ice_servers": '[{"urls": "stun:HOST:3478"}]',
+        "keys": '[{"name": "NAME", "file": "/path/of/its/secret", "scopes": ["call"]}]',
+    }
+    example = examples.get(found[1], '["…"]')
     return f"{PREFIX}{found[1].upper()} must be JSON, such as '{example}'"

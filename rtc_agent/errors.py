@@ -60,6 +60,27 @@ class Unauthorized(RtcAgentError):
     http_status = 401
 
 
+class Forbidden(RtcAgentError):
+    """The key is known, and is not for this."""
+
+    code = "forbidden"
+    http_status = 403
+
+
+class TooManyRequests(RtcAgentError):
+    """A limit of this client's key or address is reached; `Retry-After` says until when."""
+
+    code = "too_many_requests"
+    http_status = 429
+
+
+class RequestTooSlow(RtcAgentError):
+    """The request did not arrive in the time that it may take."""
+
+    code = "request_timeout"
+    http_status = 408
+
+
 class OriginNotAllowed(RtcAgentError):
     """A page of another origin used the server without being allowed to."""
 

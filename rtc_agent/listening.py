@@ -6,21 +6,25 @@ import asyncio
 import contextlib
 import signal
 import socket
-from collections.abc import Iterable, Iterator
+import ssl
+from collections.abc import Callable, Iterable, Iterator
 
 from aiohttp import web
 
 from rtc_agent.errors import ConfigError
+from signaling.doorkeeper import GuardedSite
 
 
-async def listen(runner: web.AppRunner, host: str, port: int) -> str:
+async def listen(
+    runner: web.AppRunner, host: str, port: int, tls: ssl.SSLContext | None = None
+) -> str:
     """Listen; the URL of the page there.
 
     Raises:
         ConfigError: the address cannot be listened on.
     """
     try:
-        await web.TCPSite(runner, host, port).start()
+        await GuardedSite(runner, host, port, tls).start()
     except OSError as error:
         raise ConfigError(
             f"Cannot listen on {host} port {port}: {error.strerror}. "
@@ -28,7 +32,8 @@ async def listen(runner: web.AppRunner, host: str, port: int) -> str:
         ) from error
     bound, port = runner.addresses[0][:2]
     shown = "127.0.0.1" if bound in ("0.0.0.0", "::") else bound
-    return f"http://{f'[{shown}]' if ':' in shown else shown}:{port}/"
+    scheme = "http" if tls is None else "https"
+    return f"{scheme}://{f'[{shown}]' if ':' in shown else shown}:{port}/"
 
 
 def require_local(addresses: Iterable[str]) -> None:
@@ -50,13 +55,27 @@ def require_local(addresses: Iterable[str]) -> None:
 
 
 @contextlib.contextmanager
-def signals_set(stop: asyncio.Event) -> Iterator[None]:
-    """SIGINT and SIGTERM set `stop`."""
+def signals_set(
+    stop: asyncio.Event, reload: Callable[[], None] | None = None
+) -> Iterator[asyncio.Event]:
+    """SIGINT and SIGTERM set `stop`, and a second one the event that is given: hurry.
+
+    Args:
+        reload: what SIGHUP calls; without it, SIGHUP stops the server as it does any program.
+    """
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.set)
+    hurry = asyncio.Event()
+
+    def on_stop() -> None:
+        (hurry if stop.is_set() else stop).set()
+
+    handlers = dict.fromkeys((signal.SIGINT, signal.SIGTERM), on_stop)
+    if reload is not None:
+        handlers[signal.SIGHUP] = reload
+    for number, handler in handlers.items():
+        loop.add_signal_handler(number, handler)
     try:
-        yield
+        yield hurry
     finally:
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in handlers:
             loop.remove_signal_handler(number)

@@ -7,6 +7,8 @@ import logging
 import sys
 from typing import Literal
 
+from pythonjsonlogger.json import JsonFormatter
+
 call_id: contextvars.ContextVar[str] = contextvars.ContextVar("call_id", default="-")
 """The public id of the call that the current task serves."""
 
@@ -29,14 +31,37 @@ class _NotUnderstood(logging.Filter):
         return kind is None or not kind.__module__.startswith("aiohttp.")
 
 
-def setup(level: Literal["debug", "info", "warning", "error"] = "info") -> None:
-    """Log to stderr. Libraries stay at warning: their info lines carry addresses of callers."""
+Level = Literal["debug", "info", "warning", "error"]
+
+
+def setup(level: Level = "info", style: Literal["text", "json"] = "text") -> None:
+    """Log to stderr. Libraries stay at warning: their info lines carry addresses of callers.
+
+    Args:
+        style: lines for people, or a JSON object a line with `time` (RFC 3339, UTC), `level`,
+            `logger`, `call_id`, `message` and, after a fault, `exc_info`.
+    """
     handler = logging.StreamHandler(sys.stderr)
     handler.addFilter(_CallIdFilter())
-    handler.setFormatter(
-        logging.Formatter("%(asctime)s %(levelname)-7s %(name)s [%(call_id)s] %(message)s")
-    )
+    handler.setFormatter(_json_formatter() if style == "json" else _text_formatter())
     logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
     logging.getLogger("aiohttp.server").addFilter(_NotUnderstood())
+    set_level(level)
+
+
+def set_level(level: Level) -> None:
+    """Log nothing of ours that is less severe."""
     for name in ("rtc_agent", "signaling"):
         logging.getLogger(name).setLevel(level.upper())
+
+
+def _text_formatter() -> logging.Formatter:
+    return logging.Formatter("%(asctime)s %(levelname)-7s %(name)s [%(call_id)s] %(message)s")
+
+
+def _json_formatter() -> logging.Formatter:
+    return JsonFormatter(
+        "%(levelname)s %(name)s %(call_id)s %(message)s",
+        rename_fields={"levelname": "level", "name": "logger", "timestamp": "time"},
+        timestamp=True,
+    )

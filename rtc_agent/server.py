@@ -13,14 +13,19 @@ from rtc_agent.engine.agents import create_stepper
 from rtc_agent.engine.local import LocalEngine
 from rtc_agent.engine.pending import PendingEngine
 from rtc_agent.engine.runner import ThreadRunner
+from rtc_agent.exposure import require_keys
 from rtc_agent.listening import listen, require_local, signals_set
+from rtc_agent.reloading import Reloader, certificate_of, watch_certificate
 from rtc_agent.threads import in_daemon_thread
 
 log = logging.getLogger(__name__)
 
 
 async def run(
-    settings: Settings, announce: Callable[[str], None], stop: asyncio.Event | None = None
+    settings: Settings,
+    announce: Callable[[str], None],
+    stop: asyncio.Event | None = None,
+    reread: Callable[[], Settings] | None = None,
 ) -> None:
     """Serve until SIGINT or SIGTERM (or `stop`), then end every call with a reason and return.
 
@@ -29,19 +34,25 @@ async def run(
 
     Args:
         announce: told the page's URL once calls can be taken.
+        reread: gives the settings anew, for SIGHUP.
 
     Raises:
         ConfigError: the address cannot be listened on, or the agent cannot be run here.
     """
     require_local(settings.ice_hosts)
+    require_keys(settings)
+    certificate = certificate_of(settings)
     clock = MonotonicClock()
     stop = stop or asyncio.Event()
     engine = PendingEngine(settings.agent)
     server = CallServer(settings, engine, clock)
     await server.start()
+    reloader = Reloader(settings, reread, server.use, certificate)
     try:
-        with signals_set(stop):
-            url = await listen(server.runner, settings.host, settings.port)
+        with signals_set(stop, reloader) as hurry:
+            tls = None if certificate is None else certificate.context
+            url = await listen(server.runner, settings.host, settings.port, tls)
+            watch = asyncio.create_task(watch_certificate(certificate))
             loading = asyncio.create_task(_load(settings, engine, clock))
             stopping = asyncio.create_task(stop.wait())
             await asyncio.wait({loading, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -49,6 +60,8 @@ async def run(
                 loading.result()
                 announce(url)
                 await stopping
+            watch.cancel()
+            await server.registry.drain(reloader.settings.drain_s, hurry)
             log.info("stopping: %d calls are told", len(server.registry))
     finally:
         await server.aclose()

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import secrets
 from pathlib import Path
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from signaling import status
+from signaling.client_secrets import ClientSecrets
 from signaling.errors import answer_errors
+from signaling.guard import GUARD, Guard, guarded
 from signaling.origins import add_cross_origin_headers, cross_origin
 from signaling.parts import PARTS, ServerParts
 from signaling.routes import add_protocols
+from signaling.scopes import HOLDERS
 
 MAX_BODY_BYTES = 256 * 1024
 """More than any session description; browsers' are under 10 KiB."""
@@ -27,16 +31,21 @@ _HEADERS = {
 
 def create_app(parts: ServerParts) -> web.Application:
     """The application for these parts; it owns none of them."""
+    guard = make_guard(parts)
     app = web.Application(
-        middlewares=[answer_errors, cross_origin(parts.access.allowed_origins)],
+        middlewares=[answer_errors, cross_origin(parts.access.allowed_origins), guarded(guard)],
         client_max_size=MAX_BODY_BYTES,
     )
     app[PARTS] = parts
+    app[GUARD] = guard
     app.router.add_get("/healthz", status.healthz)
     app.router.add_get("/readyz", status.readyz)
     app.router.add_get("/v1/info", status.info)
+    if parts.registry.prefix:
+        app.router.add_get(HOLDERS, status.holders)
     add_protocols(app)
-    _add_page(app, page_folder())
+    for address, path in page_files(page_folder()).items():
+        app.router.add_get(address, _file(path))
     app.on_response_prepare.append(_add_headers)
     app.on_response_prepare.append(add_cross_origin_headers)
     return app
@@ -49,12 +58,27 @@ def page_folder() -> Path:
     return installed if installed.is_dir() else here.parent / "web"
 
 
-def _add_page(app: web.Application, folder: Path) -> None:
-    """A route for each file that is there: nothing outside the folder can be asked for."""
+def make_guard(parts: ServerParts) -> Guard:
+    """Who is let in, by the access that the parts allow and the calls that there are."""
+    registry, access = parts.registry, parts.access
+    return Guard(
+        access.rules,
+        ClientSecrets(access.token_secret or secrets.token_bytes(32), access.wall),
+        parts.clock,
+        page_files(page_folder()),
+        holders=lambda: [call.holder for call in registry],
+        has_call=lambda session: any(call.ids.session == session for call in registry),
+    )
+
+
+def page_files(folder: Path) -> dict[str, Path]:
+    """Address → file, for each that is there: nothing outside the folder can be asked for."""
+    found = {}
     for path in sorted(folder.rglob("*")):
         if path.is_file():
             address = f"/{path.relative_to(folder).as_posix()}"
-            app.router.add_get("/" if address == "/index.html" else address, _file(path))
+            found["/" if address == "/index.html" else address] = path
+    return found
 
 
 def _file(path: Path) -> Handler:

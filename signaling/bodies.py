@@ -2,14 +2,41 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable
 from typing import TypeVar
 
 from aiohttp import web
 from pydantic import TypeAdapter, ValidationError
 
-from rtc_agent.errors import InvalidRequest
+from rtc_agent.errors import InvalidRequest, RequestTooSlow
 
 T = TypeVar("T")
+
+BODY_S = 10.0
+"""How long a body may take to come: a client that sends a byte now and then holds memory."""
+
+
+async def read_body(request: web.Request) -> bytes:
+    """The request's body.
+
+    Raises:
+        RequestTooSlow: it did not come in time.
+    """
+    return await read_in_time(request.read())
+
+
+async def read_in_time(reading: Awaitable[T]) -> T:
+    """What the reading of a body gives.
+
+    Raises:
+        RequestTooSlow: the body did not come in time.
+    """
+    try:
+        async with asyncio.timeout(BODY_S):
+            return await reading
+    except TimeoutError:
+        raise RequestTooSlow(f"The body did not arrive within {BODY_S:.0f} s.") from None
 
 
 async def read_json(request: web.Request, kind: type[T], example: str | None = None) -> T:
@@ -21,7 +48,7 @@ async def read_json(request: web.Request, kind: type[T], example: str | None = N
     Raises:
         InvalidRequest: it is not; the message names each fault.
     """
-    body = await request.read()
+    body = await read_body(request)
     try:
         return TypeAdapter(kind).validate_json(body)
     except ValidationError as error:
@@ -43,7 +70,7 @@ async def read_text(request: web.Request, max_bytes: int) -> str:
     Raises:
         InvalidRequest: it is longer than `max_bytes`, or no UTF-8.
     """
-    body = await request.read()
+    body = await read_body(request)
     if len(body) > max_bytes:
         raise InvalidRequest(f"The body is longer than {max_bytes // 1024} KiB.")
     try:

@@ -30,6 +30,8 @@ async def answer_errors(request: web.Request, handler: Handler) -> web.StreamRes
         headers = {}
         if error.retry_after_s is not None:
             headers["Retry-After"] = str(error.retry_after_s)
+        if error.http_status == 401:
+            headers["WWW-Authenticate"] = "Bearer"
         if error.http_status >= 500:
             log.warning("%s %s refused: %s", request.method, request.path, error.message)
         return error_response(error.http_status, error.code, error.message, headers)

@@ -10,17 +10,26 @@ import asyncio
 import json
 import logging
 import re
+import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
 
 import aiohttp
 from aiohttp import web
 
-from rtc_agent.errors import EngineFailed
-from signaling.app import MAX_BODY_BYTES
+from rtc_agent.call.holder import Holder
+from rtc_agent.clock import Clock, MonotonicClock
+from rtc_agent.errors import EngineFailed, UnknownCall
+from signaling.app import MAX_BODY_BYTES, page_files, page_folder
+from signaling.bodies import read_body
+from signaling.client_secrets import ClientSecrets
 from signaling.errors import answer_errors, error_response
+from signaling.guard import HOLDER, Guard, guarded
+from signaling.origins import add_cross_origin_headers, cross_origin
+from signaling.parts import Access
+from signaling.scopes import HOLDERS, INTERNAL, begins_a_call
 
 log = logging.getLogger(__name__)
 
@@ -46,23 +55,43 @@ class Worker:
     http: aiohttp.ClientSession
     alive: bool = False
     calls: int = 0
+    holders: list[Holder] = field(default_factory=list)
+    """Of its calls, where there are limits that need them."""
 
 
 class Front:
     """The application that callers reach."""
 
-    def __init__(self, sockets: Mapping[str, Path]) -> None:
+    def __init__(
+        self, sockets: Mapping[str, Path], access: Access | None = None, clock: Clock | None = None
+    ) -> None:
         """
         Args:
             sockets: worker name → the local socket where its application listens.
+            access: who is let in. Workers look at keys again, but limits are kept here, where
+                every request passes.
         """
+        access = access or Access()
         self._sockets = sockets
+        self._origins = access.allowed_origins
+        self.guard = Guard(
+            access.rules,
+            ClientSecrets(access.token_secret or secrets.token_bytes(32), access.wall),
+            clock or MonotonicClock(),
+            page_files(page_folder()),
+            holders=lambda: [h for worker in self._workers.values() for h in worker.holders],
+            has_call=lambda session: _OWNED.match(session) is not None,
+        )
         self._workers: dict[str, Worker] = {}
         self._look_task: asyncio.Task[None] | None = None
         self.draining = False
 
     def app(self) -> web.Application:
-        app = web.Application(middlewares=[answer_errors], client_max_size=MAX_BODY_BYTES)
+        app = web.Application(
+            middlewares=[answer_errors, cross_origin(self._origins), guarded(self.guard)],
+            client_max_size=MAX_BODY_BYTES,
+        )
+        app.on_response_prepare.append(add_cross_origin_headers)
         app.router.add_route("*", "/{path:.*}", self._pass_on)
         app.on_startup.append(self._start)
         app.on_cleanup.append(self._stop)
@@ -100,11 +129,16 @@ class Front:
             async with worker.http.get("http://worker/healthz", timeout=timeout) as response:
                 worker.calls = int((await response.json())["calls"])
                 worker.alive = response.status == 200
-        except (aiohttp.ClientError, TimeoutError, ValueError, KeyError):
+            if self.guard.counts_calls:
+                async with worker.http.get(f"http://worker{HOLDERS}", timeout=timeout) as response:
+                    worker.holders = [Holder(**each) for each in await response.json()]
+        except (aiohttp.ClientError, TimeoutError, ValueError, KeyError, TypeError):
             worker.alive = False
 
     async def _pass_on(self, request: web.Request) -> web.StreamResponse:
-        body = await request.read()
+        if request.path.startswith(INTERNAL):
+            raise UnknownCall(f"There is nothing at {request.path}.")
+        body = await read_body(request)
         owner = self._owner(request, body)
         if owner is None and request.path == "/healthz":
             return web.json_response({"status": "ok"})
@@ -112,6 +146,8 @@ class Front:
         for worker in self._candidates(owner):
             is_socket = request.headers.get("Upgrade", "").lower() == "websocket"
             worker.calls += is_socket or request.method == "POST"
+            if self.guard.counts_calls and begins_a_call(request.method, request.path):
+                worker.holders.append(request[HOLDER])
             try:
                 if is_socket:
                     return await self._pass_on_socket(request, worker)
@@ -213,4 +249,4 @@ async def _pump(source: Socket, sink: Socket) -> None:
 def _forwarded(request: web.Request) -> dict[str, str]:
     kept = {k: v for k, v in request.headers.items() if k.lower() not in _HOP_BY_HOP}
     kept = {k: v for k, v in kept.items() if not k.lower().startswith("sec-websocket-")}
-    return kept | {"Host": request.host, "X-Forwarded-For": request.remote or ""}
+    return kept | {"Host": request.host, "X-Forwarded-For": request[HOLDER].address}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -13,6 +14,7 @@ from rtc_agent.call.transport import Transport, TransportEvents
 from rtc_agent.clock import Clock, MonotonicClock
 from rtc_agent.config import IceServer
 from rtc_agent.protocol.sdp import Flow
+from signaling.guard import GuardRules
 
 
 class Answer(Protocol):
@@ -60,7 +62,13 @@ class Access:
     whip_strict: bool = False
     """WHIP as RFC 9725 has it: callers are heard and hear nothing."""
     listen_token: str = ""
-    """Who brings it may listen in on calls; empty: nobody may."""
+    """Who brings it may listen in on calls, beside those whose key is for that."""
+    rules: GuardRules = field(default_factory=GuardRules)
+    """Keys and limits."""
+    token_secret: bytes = b""
+    """What client secrets are signed with; empty: something that nobody else has."""
+    wall: Callable[[], float] = time.time
+    """Seconds since 1970, by which client secrets expire."""
 
 
 @dataclass(slots=True)
@@ -76,6 +84,12 @@ class ServerParts:
     """For calls over a WebSocket; without it there are none."""
     access: Access = field(default_factory=Access)
     clock: Clock = field(default_factory=MonotonicClock)
+    issue_ice: Callable[[str], list[IceServer]] | None = None
+    """ICE servers with credentials made for a user, where they are made."""
+
+    def ice_for(self, user: str) -> list[IceServer]:
+        """The ICE servers as somebody may use them from now on."""
+        return self.ice_servers if self.issue_ice is None else self.issue_ice(user or "caller")
 
 
 PARTS = web.AppKey("parts", ServerParts)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import json
 import secrets
-import time
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
@@ -16,19 +15,16 @@ from pydantic import BaseModel, Field
 
 from rtc_agent.call.state import EndReason
 from rtc_agent.engine.stepper import SessionSpec
-from rtc_agent.errors import InvalidRequest, RtcAgentError, Unauthorized, UnsupportedMediaType
+from rtc_agent.errors import InvalidRequest, RtcAgentError, UnsupportedMediaType
 from rtc_agent.protocol.realtime.dialect import LABEL, RealtimeDialect
 from rtc_agent.protocol.realtime.session import Session, Wishes, read_wishes
 from rtc_agent.protocol.whip import SDP
-from signaling.bodies import read_json, read_text
+from signaling.bodies import read_in_time, read_json, read_text
+from signaling.client_secrets import PREFIX
+from signaling.guard import GUARD, HOLDER, bearer
 from signaling.parts import PARTS
-from signaling.sessions import SessionTable
 
-SECRET_PREFIX = "ek_"
 MAX_SDP_BYTES = 64 * 1024
-
-SECRETS = web.AppKey("client secrets", SessionTable[dict[str, Any]])
-"""Client secrets that have not expired, and the session each was made for."""
 
 
 class ExpiresAfter(BaseModel):
@@ -136,7 +132,7 @@ async def _read_offer(request: web.Request) -> tuple[str, dict[str, Any]]:
 
 async def _read_form(request: web.Request) -> tuple[str, dict[str, Any]]:
     try:
-        form = await request.post()
+        form = await read_in_time(request.post())
         fields = {name: _field(form.get(name)) for name in ("sdp", "session")}
     except (ValueError, AssertionError, LookupError, RuntimeError, HttpProcessingError) as error:
         # aiohttp answers a malformed part with whichever of these comes first.
@@ -163,16 +159,8 @@ def _field(value: object) -> str:
 
 def _secret_session(request: web.Request) -> dict[str, Any]:
     """The session that the bearer's client secret was made for; other keys carry none."""
-    scheme, _, key = request.headers.get(hdrs.AUTHORIZATION, "").partition(" ")
-    if scheme.lower() != "bearer" or not key.startswith(SECRET_PREFIX):
-        return {}
-    session = request.app[SECRETS].get(key.strip())
-    if session is None:
-        raise Unauthorized(
-            "This client secret is unknown here or has expired; "
-            "POST /v1/realtime/client_secrets makes one."
-        )
-    return dict(session)
+    key = bearer(request)
+    return dict(request.app[GUARD].secrets.read(key).session) if key.startswith(PREFIX) else {}
 
 
 def _make_secret(request: web.Request, session: Mapping[str, Any], seconds: int) -> tuple[str, int]:
@@ -180,8 +168,7 @@ def _make_secret(request: web.Request, session: Mapping[str, Any], seconds: int)
     request.app[PARTS].registry.engine.check(
         SessionSpec(voice=wishes.voice, persona=wishes.instructions or None)
     )
-    value = request.app[SECRETS].add(dict(session), seconds)
-    return value, int(time.time()) + seconds
+    return request.app[GUARD].secrets.make(request[HOLDER].key, seconds, session)
 
 
 def _session(request: web.Request, wishes: Wishes, beta: bool) -> Session:

@@ -28,6 +28,7 @@ from rtc_agent.protocol.whip import (
     parse_fragment,
 )
 from signaling.bodies import read_text
+from signaling.guard import HOLDER
 from signaling.parts import PARTS
 
 MAX_SDP_BYTES = 64 * 1024
@@ -154,7 +155,7 @@ async def patch(
 def _add_links(request: web.Request, response: web.StreamResponse) -> None:
     servers = [
         (url, server.username, server.credential)
-        for server in request.app[PARTS].ice_servers
+        for server in request.app[PARTS].ice_for(request[HOLDER].key)
         for url in ([server.urls] if isinstance(server.urls, str) else server.urls)
     ]
     for link in ice_server_links(servers):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from aiohttp import web
 
 from signaling import moshi_ws, offers, openapi, realtime, resources, smallwebrtc, whep, whip
@@ -21,9 +19,6 @@ def add_protocols(app: web.Application) -> None:
         return any(call.ids.session == session.pc_id for call in parts.registry)
 
     app[smallwebrtc.SESSIONS] = SessionTable[StartedSession](parts.clock, prefix, has_call)
-    app[realtime.SECRETS] = SessionTable[dict[str, Any]](
-        parts.clock, f"{realtime.SECRET_PREFIX}{prefix}"
-    )
     app[whip.RESOURCES] = {}
     app[whep.LISTENERS] = {}
     add = app.router.add_route

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from rtc_agent.errors import InvalidRequest, RtcAgentError, UnknownCall
 from signaling.bodies import explain, read_json
+from signaling.guard import HOLDER
 from signaling.offers import OFFER_EXAMPLE, Offer, RequestData, answer_offer, patch_offer
 from signaling.parts import PARTS
 from signaling.sessions import SessionTable
@@ -49,7 +50,7 @@ async def post_start(request: web.Request) -> web.Response:
         return web.json_response(told, status=error.http_status)
     session_id = request.app[SESSIONS].add(StartedSession(data), START_TTL_S)
     answer: dict[str, Any] = {"sessionId": session_id}
-    if servers := request.app[PARTS].ice_servers:
+    if servers := request.app[PARTS].ice_for(request[HOLDER].key):
         described = [server.model_dump(exclude_none=True) for server in servers]
         answer["iceConfig"] = {"iceServers": described}
     return web.json_response(answer, headers={"Cache-Control": "no-store"})

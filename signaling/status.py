@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 from aiohttp import web
 
 from rtc_agent import __version__
+from signaling.guard import GUARD, HOLDER
+from signaling.keyring import Scope
 from signaling.parts import PARTS
 
 
 async def healthz(request: web.Request) -> web.Response:
     """The process answers; with how many calls it holds."""
     return web.json_response({"status": "ok", "calls": len(request.app[PARTS].registry)})
+
+
+async def holders(request: web.Request) -> web.Response:
+    """On whose behalf the calls here are; for this server's own front."""
+    return web.json_response([asdict(call.holder) for call in request.app[PARTS].registry])
 
 
 async def readyz(request: web.Request) -> web.Response:
@@ -26,8 +35,11 @@ async def readyz(request: web.Request) -> web.Response:
 
 
 async def info(request: web.Request) -> web.Response:
-    """The agent, what it can do, and how much room there is."""
+    """The agent, what it can do, and how much room there is. Who may not call learns of no relay,
+    nor does anybody with a wrong key: the page shows this before it is given one."""
     parts = request.app[PARTS]
+    may_call = request.app[GUARD].allows(request, Scope.CALL)
+    servers = parts.ice_for(request[HOLDER].key) if may_call else []
     engine = parts.registry.engine
     status = engine.status()
     about = engine.info
@@ -49,7 +61,8 @@ async def info(request: web.Request) -> web.Response:
                 "skipped_ticks": status.skipped_ticks,
                 "step_ms": {"p50": status.step_ms_p50, "p99": status.step_ms_p99},
             },
-            "ice_servers": [s.model_dump(exclude_none=True) for s in parts.ice_servers],
+            "needs_key": not may_call,
+            "ice_servers": [s.model_dump(exclude_none=True) for s in servers],
         },
         headers={"Cache-Control": "no-store"},
     )

@@ -1,7 +1,7 @@
 """WHEP: a supervisor listens in on a call, caller and agent mixed.
 
-Off unless `listen_token` is set, and then for those who bring it: whoever listens hears a private
-conversation.
+Off unless there is a `listen_token` or a key of scope `listen`, and then for those who bring one:
+whoever listens hears a private conversation.
 """
 
 from __future__ import annotations
@@ -9,13 +9,15 @@ from __future__ import annotations
 import hmac
 import secrets
 
-from aiohttp import hdrs, web
+from aiohttp import web
 
 from rtc_agent.call.call import Call
 from rtc_agent.call.listener import Listener
 from rtc_agent.call.state import CallState
 from rtc_agent.errors import CallConflict, Unauthorized, UnknownCall
 from rtc_agent.protocol.sdp import Flow
+from signaling.guard import GUARD, bearer
+from signaling.keyring import Scope
 from signaling.parts import PARTS
 from signaling.resources import Resource, as_problem, created, patch, read_offer
 
@@ -61,13 +63,14 @@ async def delete_whep(request: web.Request) -> web.StreamResponse:
 
 
 def _authorize(request: web.Request) -> None:
-    token = request.app[PARTS].access.listen_token
-    if not token:
+    token, guard = request.app[PARTS].access.listen_token, request.app[GUARD]
+    if not token and not guard.keys:
         raise UnknownCall("Listening in is switched off on this server.")
-    scheme, _, key = request.headers.get(hdrs.AUTHORIZATION, "").partition(" ")
-    given = key.strip() if scheme.lower() == "bearer" else ""
-    if not hmac.compare_digest(given.encode(), token.encode()):
+    if token and hmac.compare_digest(bearer(request).encode(), token.encode()):
+        return
+    if not guard.keys:
         raise Unauthorized("Listening in needs the listen token as bearer.")
+    guard.require(request, Scope.LISTEN)
 
 
 def _find_call(request: web.Request) -> Call:

@@ -11,6 +11,7 @@ from typing import Any
 from rtc_agent.call.allowance import Allowance
 from rtc_agent.call.channel import Channels, Dialects
 from rtc_agent.call.hearing import HeardSource
+from rtc_agent.call.holder import holder
 from rtc_agent.call.limits import CallLimits, CallTimes, approaching, breached
 from rtc_agent.call.line import Line
 from rtc_agent.call.listener import Listener
@@ -75,6 +76,7 @@ class Call:
         on_ended: Callable[[Call], None],
     ) -> None:
         self.ids = ids
+        self.holder = holder.get()
         self.spec = spec
         self.state = CallState.CONNECTING
         self.reason: EndReason | None = None
@@ -139,6 +141,10 @@ class Call:
     def add_listener(self, listener: Listener) -> None:
         """Somebody who hears both sides from now on."""
         self.listeners.append(listener)
+
+    def tell(self, code: str, message: str, **fields: Any) -> None:
+        """A notice for the caller; `code` is for programs, `message` for a person."""
+        self._notice(code, message, **fields)
 
     # What a telephone does beyond media
 

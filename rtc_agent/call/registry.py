@@ -24,6 +24,7 @@ from rtc_agent.protocol import native, rtvi
 log = logging.getLogger(__name__)
 
 CHECK_EVERY_S = 0.5
+DRAIN_LOOK_S = 0.2
 FAREWELL_S = 0.3
 """How long a connection stays after its call ended, so that the caller learns why."""
 
@@ -69,8 +70,12 @@ class CallRegistry:
 
     @property
     def limits(self) -> CallLimits:
-        """Limits of every call that has none of its own."""
+        """Limits of every call that has none of its own; new ones count for new calls."""
         return self._limits
+
+    @limits.setter
+    def limits(self, limits: CallLimits) -> None:
+        self._limits = limits
 
     @property
     def draining(self) -> bool:
@@ -168,6 +173,24 @@ class CallRegistry:
         if (old := call.move(line, transport)) is not None:
             self._spawn(old.aclose())
         return call, answer
+
+    async def drain(self, timeout_s: float, hurry: asyncio.Event | None = None) -> None:
+        """Take no more calls, and let those there are go on for so long, which they are told.
+
+        Args:
+            hurry: ends the wait.
+        """
+        self._draining = True
+        until_s = self._clock.now() + timeout_s
+        if timeout_s <= 0 or not self._calls:
+            return
+        log.info("draining: %d calls may go on for %.0f s", len(self), timeout_s)
+        for call in self:
+            call.tell(
+                "draining", f"The server is being stopped: the call ends in {timeout_s:.0f} s."
+            )
+        while self._calls and self._clock.now() < until_s and not (hurry and hurry.is_set()):
+            await self._clock.sleep_until(min(until_s, self._clock.now() + DRAIN_LOOK_S))
 
     async def aclose(self, timeout_s: float) -> None:
         """Take no more calls, end those there are and tell them why, within the timeout."""

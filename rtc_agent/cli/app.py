@@ -11,7 +11,7 @@ from rtc_agent import __version__
 
 COMMANDS = (
     *("serve", "call", "probe", "load", "offline", "verify", "download", "voices"),
-    *("doctor", "config"),
+    *("doctor", "config", "certs", "token"),
 )
 
 app = typer.Typer(

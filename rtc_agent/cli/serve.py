@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from pathlib import Path
 from typing import Annotated
 
@@ -54,6 +55,14 @@ def serve(
             show_default="only its own page",
         ),
     ] = None,
+    tls_cert: Annotated[
+        Path | None, typer.Option(help="Certificate in PEM: speak HTTPS; reloaded when it changes.")
+    ] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="Its private key in PEM.")] = None,
+    insecure_public: Annotated[
+        bool | None,
+        typer.Option("--insecure-public", help="Let others than this machine call without a key."),
+    ] = None,
     log_level: Annotated[
         str | None,
         typer.Option(help="debug, info, warning or error.", show_default="info"),
@@ -64,7 +73,8 @@ def serve(
     from rtc_agent import logs
     from rtc_agent.config import load
 
-    settings = load(
+    read = functools.partial(
+        load,
         config,
         agent=agent,
         model=model,
@@ -76,11 +86,15 @@ def serve(
         port=port,
         ice_hosts=ice_host,
         allowed_origins=allowed_origin,
+        tls_cert=tls_cert,
+        tls_key=tls_key,
+        insecure_public=insecure_public,
         log_level=log_level,
     )
-    logs.setup(settings.log_level)
+    settings = read()
+    logs.setup(settings.log_level, settings.log_format)
     if settings.media_workers:
         from rtc_agent.processes.supervisor import run
     else:
         from rtc_agent.server import run
-    asyncio.run(run(settings, announce=lambda url: typer.echo(f"ready {url}")))
+    asyncio.run(run(settings, announce=lambda url: typer.echo(f"ready {url}"), reread=read))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass
 from typing import Any, Protocol
 from urllib.parse import urlsplit
@@ -10,6 +11,9 @@ from urllib.parse import urlsplit
 import aiohttp
 
 from rtc_agent.errors import CallRefused, ServerUnreachable
+
+KEY_VARIABLE = "RTC_AGENT_KEY"
+"""Environment variable with the key that is brought to servers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +85,7 @@ async def post_json(url: str, body: dict[str, Any], timeout_s: float) -> dict[st
         timeout = aiohttp.ClientTimeout(total=timeout_s)
         async with (
             aiohttp.ClientSession(timeout=timeout) as session,
-            session.post(url, json=body) as response,
+            session.post(url, json=body, headers=key_headers()) as response,
         ):
             status, text = response.status, await response.text(errors="replace")
             retry_after = response.headers.get("Retry-After", "")
@@ -112,6 +116,12 @@ async def post_json(url: str, body: dict[str, Any], timeout_s: float) -> dict[st
     if not isinstance(reply, dict):
         raise CallRefused(f"{url} answered {status} but no JSON object.")
     return reply
+
+
+def key_headers() -> dict[str, str]:
+    """The key that the environment has for servers that want one."""
+    key = os.environ.get(KEY_VARIABLE, "").strip()
+    return {"Authorization": f"Bearer {key}"} if key else {}
 
 
 def _words(reply: object, text: str) -> str:

@@ -75,13 +75,18 @@ class Child:
         finally:
             ready.cancel()
 
+    def send(self, number: signal.Signals) -> None:
+        """A signal to the process, if there is one."""
+        if self._process is not None and self._process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.send_signal(number)
+
     async def stop(self, timeout_s: float) -> None:
         """SIGTERM, and SIGKILL for one that is not gone within the timeout."""
         self._stopping = True
         process = self._process
         if process is not None and process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                process.send_signal(signal.SIGTERM)
+            self.send(signal.SIGTERM)
             try:
                 async with asyncio.timeout(timeout_s):
                     await process.wait()

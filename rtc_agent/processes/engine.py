@@ -58,7 +58,7 @@ def main() -> None:
     settings_file, engine_socket, memory_fd, parent = sys.argv[1:]
     with child_of(int(parent), Path(settings_file).parent):
         settings = Settings.model_validate_json(Path(settings_file).read_text(encoding="utf-8"))
-        logs.setup(settings.log_level)
+        logs.setup(settings.log_level, settings.log_format)
         try:
             asyncio.run(run(settings, Path(engine_socket), int(memory_fd)))
         except RtcAgentError as error:

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from aiohttp import web
@@ -19,12 +21,18 @@ from rtc_agent.engine.remote.memory import FrameMemory
 from rtc_agent.errors import RtcAgentError
 from rtc_agent.processes.child import REFUSAL
 from rtc_agent.processes.signals import child_of, tell_parent, until_stopped
+from rtc_agent.reloading import Reloader
 
 log = logging.getLogger(__name__)
 
 
 async def run(
-    settings: Settings, engine_socket: Path, memory_fd: int, http_socket: Path, worker: str
+    settings: Settings,
+    engine_socket: Path,
+    memory_fd: int,
+    http_socket: Path,
+    worker: str,
+    reread: Callable[[], Settings],
 ) -> None:
     """Hold the calls that the front gives this worker; until told to stop."""
     clock = MonotonicClock()
@@ -34,8 +42,14 @@ async def run(
     await web.UnixSite(server.runner, str(http_socket)).start()
     starting = asyncio.create_task(engine.start())
     starting.add_done_callback(_say_ready)
+    reloader = Reloader(settings, reread, server.use)
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGHUP, reloader)
     try:
         await until_stopped()
+        hurry = asyncio.Event()
+        loop.add_signal_handler(signal.SIGTERM, hurry.set)
+        await server.registry.drain(reloader.settings.drain_s, hurry)
     finally:
         starting.cancel()
         await server.aclose()
@@ -47,14 +61,27 @@ def _say_ready(started: asyncio.Task[None]) -> None:
         tell_parent("ready")
 
 
+def _read(settings_file: Path) -> Settings:
+    return Settings.model_validate_json(settings_file.read_text(encoding="utf-8"))
+
+
 def main() -> None:
     settings_file, engine_socket, memory_fd, http_socket, worker, parent = sys.argv[1:]
     with child_of(int(parent), Path(settings_file).parent):
-        settings = Settings.model_validate_json(Path(settings_file).read_text(encoding="utf-8"))
-        logs.setup(settings.log_level)
+        # Until it is known what a reload is: by default the signal ends a process.
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        settings = _read(Path(settings_file))
+        logs.setup(settings.log_level, settings.log_format)
         try:
             asyncio.run(
-                run(settings, Path(engine_socket), int(memory_fd), Path(http_socket), worker)
+                run(
+                    settings,
+                    Path(engine_socket),
+                    int(memory_fd),
+                    Path(http_socket),
+                    worker,
+                    lambda: _read(Path(settings_file)),
+                )
             )
         except RtcAgentError as error:
             log.error("%s", error.message)

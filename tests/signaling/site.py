@@ -104,7 +104,7 @@ async def serving(
             it.answer,
             servers,
             socket_transport=it.socket_transport,
-            access=access or Access(listen_token=LISTEN_TOKEN),
+            access=access or Access(listen_token=LISTEN_TOKEN, wall=bench.clock.now),
             clock=bench.clock,
         )
         it.client = await aiohttp_client(create_app(parts))
