@@ -41,7 +41,8 @@ def _installed() -> bool:
 
 @pytest.fixture(scope="session")
 def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """All clients in one script, of the versions in the lock file."""
+    """A folder with all clients in one script, of the versions in the lock file, and once more with
+    pipecat's of RTVI 1."""
     if shutil.which("npm") is None or shutil.which("node") is None:
         unavailable("npm is not installed (Debian packages: nodejs, npm)")
     if not _installed():
@@ -51,33 +52,41 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
         )
         if installed.returncode:
             unavailable(f"npm ci failed: {installed.stderr[-500:]}")
-    script = tmp_path_factory.mktemp("clients") / "clients.js"
+    folder = tmp_path_factory.mktemp("clients")
+    _bundle(folder / "clients.js")
+    _bundle(
+        folder / "clients-rtvi1.js",
+        "--alias:@pipecat-ai/client-js=pipecat-client-rtvi1",
+        "--alias:@pipecat-ai/small-webrtc-transport=pipecat-transport-rtvi1",
+    )
+    return folder
+
+
+def _bundle(script: Path, *options: str) -> None:
     subprocess.run(
         [
             str(PACKAGES / ".bin" / "esbuild"),
-            *("clients/index.js", "--bundle", "--format=iife", "--log-level=warning"),
+            *("clients/index.js", "--bundle", "--format=iife", "--log-level=error"),
             f"--outfile={script}",
+            *options,
         ],
         cwd=HERE,
         check=True,
     )
-    return script
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def application(bundle: Path) -> AsyncIterator[str]:
     """An application's own site: another origin than the server's."""
 
-    async def page(_: web.Request) -> web.Response:
-        text = '<!doctype html><meta charset="utf-8"><script src="/clients.js"></script>'
+    async def page(request: web.Request) -> web.Response:
+        script = f"clients{request.match_info['kind']}.js"
+        text = f'<!doctype html><meta charset="utf-8"><script src="/{script}"></script>'
         return web.Response(text=text, content_type="text/html")
 
-    async def script(_: web.Request) -> web.FileResponse:
-        return web.FileResponse(bundle)
-
     app = web.Application()
-    app.router.add_get("/", page)
-    app.router.add_get("/clients.js", script)
+    app.router.add_get("/page{kind:(-rtvi1)?}", page)
+    app.router.add_static("/", bundle)
     runner = web.AppRunner(app)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
@@ -103,7 +112,7 @@ async def page(browser: Browser, application: str) -> AsyncIterator[Page]:
     made = await context.new_page()
     faults: list[str] = []
     made.on("pageerror", lambda error: faults.append(str(error)))
-    await made.goto(application)
+    await made.goto(f"{application}/page")
     yield made
     await context.close()
     assert faults == []

@@ -102,3 +102,19 @@ async def test_the_bot_can_be_sent_away(client: Client) -> None:
     await client.reports("pipecat", named("onBotDisconnected"))
     await client.slots_return()
     await client.do("pipecat.disconnect")
+
+
+async def test_a_client_of_rtvi_1_is_spoken_to_in_its_version(
+    client: Client, application: str
+) -> None:
+    """@pipecat-ai/client-js 1.4.0 with its transport 1.6.1."""
+    await client.page.goto(f"{application}/page-rtvi1")
+    ready = await client.do("pipecat.connect", client.server.url)
+    assert ready["version"].startswith("1.")
+    await client.hears_sound()
+    _, text = await client.reports("pipecat", named("onBotTtsText"))
+    assert "you spoke for" in text["text"]
+    await client.reports("pipecat", named("onBotTranscript"))
+    await client.reports("pipecat", named("onUserStoppedSpeaking"))
+    await client.do("pipecat.disconnect")
+    await client.slots_return()
