@@ -16,7 +16,13 @@ def register(app: typer.Typer) -> None:
 
 
 def probe(
-    url: Annotated[str, typer.Argument(help="A server whose agent echoes (--agent echo).")],
+    url: Annotated[
+        str,
+        typer.Argument(
+            help="A server whose agent echoes (--agent echo), or the SIP address "
+            "(sip:name@host:port) at which it answers the telephone."
+        ),
+    ],
     seconds: Annotated[float, typer.Option(help="How long to measure.")] = 30.0,
     impair: Annotated[
         str,
@@ -57,6 +63,12 @@ def probe(
     from rtc_agent.errors import CallFailed
     from rtc_agent.media.ice import IceSettings
 
+    if url.lower().startswith("sip:"):
+        from rtc_agent.cli.sip import probe_phone
+
+        webrtc_alone = {"--impair": impair, "--speech": speech, "--plot": plot}
+        probe_phone(url, seconds, [name for name, value in webrtc_alone.items() if value], as_json)
+        return
     try:
         with json_refusal(as_json):
             if plot is not None:

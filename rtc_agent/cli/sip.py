@@ -71,16 +71,22 @@ def sip(
     asyncio.run(standalone.run(settings, servers, announce=lambda uri: typer.echo(f"ready {uri}")))
 
 
-def probe_phone(uri: str, seconds: float, codec: str, as_json: bool) -> None:
+def probe_phone(uri: str, seconds: float, unusable: list[str], as_json: bool) -> None:
     """`rtc-agent probe sip:…`: measure a telephone call to an echo agent.
 
     Exit status: 0 measured; 1 no echo was heard or the call broke off; 2 refused or unreachable.
+
+    Args:
+        unusable: options that were given and mean nothing to a telephone.
     """
     from rtc_agent.cli.output import json_refusal, print_fields, print_json
     from rtc_agent.client.sip_probe import SipProbeOrder, probe
+    from rtc_agent.errors import InvalidRequest
 
     with json_refusal(as_json):
-        report = asyncio.run(probe(SipProbeOrder(uri, seconds, codec)))
+        if unusable:
+            raise InvalidRequest(f"A probe over the telephone has no {', '.join(unusable)}.")
+        report = asyncio.run(probe(SipProbeOrder(uri, seconds)))
     fields = report.as_dict()
     if as_json:
         print_json(fields)

@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
+import typer
+from typer.testing import CliRunner
 
-from rtc_agent.errors import ConfigError
+from rtc_agent.cli import probe, sip
+from rtc_agent.errors import ConfigError, InvalidRequest
 from rtc_agent.telephony import standalone
+
+
+def app() -> typer.Typer:
+    made = typer.Typer()
+    probe.register(made)
+    sip.register(made)
+    return made
+
+
+def test_a_sip_address_is_probed_over_the_telephone() -> None:
+    result = CliRunner().invoke(app(), ["probe", "sip:nobody@127.0.0.1:9", "--plot", "p", "--json"])
+    assert isinstance(result.exception, InvalidRequest)
+    assert "--plot" in json.loads(result.stdout.splitlines()[-1])["error"]["message"]
 
 
 def test_the_table_of_a_file_with_flags_over_it(tmp_path: Path) -> None:
