@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from rtc_agent.errors import RtcAgentError
+
+_DAY_S = 86_400
 
 
 def register(app: typer.Typer) -> None:
@@ -50,10 +56,12 @@ def offline(
         int | None, typer.Option(min=0, help="Same seed, same answer.", show_default="drawn anew")
     ] = None,
     leading_silence: Annotated[
-        float, typer.Option(min=0, help="Seconds before the input, for an agent that greets.")
+        float,
+        typer.Option(min=0, max=_DAY_S, help="Seconds before the input, for an agent that greets."),
     ] = 0.0,
     trailing_silence: Annotated[
-        float, typer.Option(min=0, help="Seconds after the input, for the reply to end.")
+        float,
+        typer.Option(min=0, max=_DAY_S, help="Seconds after the input, for the reply to end."),
     ] = 0.0,
     as_json: Annotated[
         bool, typer.Option("--json", help="One JSON object as the last line.")
@@ -72,16 +80,18 @@ def offline(
     from rtc_agent.config import load
     from rtc_agent.engine.agents import create_stepper
     from rtc_agent.engine.stepper import FRAME_SAMPLES, SamplingSpec, SessionSpec
-    from rtc_agent.errors import BadAudioFile
     from rtc_agent.offline import Silence, run_offline
     from rtc_agent.wav import WavReader, WavWriter
 
     silence = Silence(leading_silence, trailing_silence)
     sampling = SamplingSpec(greedy=greedy, seed=seed)
     started_s = time.monotonic()
-    with json_refusal(as_json), WavReader(input) as reader, WavWriter(output) as writer:
-        if text is not None and not text.parent.is_dir():
-            raise BadAudioFile(f"{text} cannot be written: there is no folder {text.parent}.")
+    with (
+        json_refusal(as_json),
+        WavReader(input) as reader,
+        _TextFile(text, apart_from=(input, output)) as text_file,
+        WavWriter(output) as writer,
+    ):
         settings = load(agent=agent, model=model, device=device, dtype=dtype, sessions=1)
         choice = create_stepper(settings, report=lambda line: typer.echo(line, err=True))
         if choice.notice:
@@ -110,8 +120,7 @@ def offline(
         finally:
             stepper.shutdown()
         fields = {"agent": stepper.info.agent, **result.as_json()}
-        if text is not None:
-            _write_json(text, fields)
+        text_file.write(fields)
     if result.reply_cut:
         typer.echo(
             "The agent was still speaking when the input ended; "
@@ -126,12 +135,49 @@ def offline(
         typer.echo(result.text.strip())
 
 
-def _write_json(path: Path, fields: dict[str, object]) -> None:
-    import json
+class _TextFile:
+    """The text's file, opened before the run, which may be long; a context manager.
 
+    It appears under its name once it is whole.
+
+    Raises:
+        BadAudioFile: it cannot be written, or it is one of the recordings.
+    """
+
+    def __init__(self, path: Path | None, apart_from: tuple[Path, ...]) -> None:
+        self._path = path
+        self._part: Path | None = None
+        if path is None:
+            return
+        if path.resolve() in [other.resolve() for other in apart_from]:
+            raise _unwritable(path, "a recording has that name")
+        if path.is_dir():
+            raise _unwritable(path, "it is a folder")
+        self._part = path.with_name(path.name + ".part")
+        try:
+            self._part.touch()
+        except OSError as error:
+            raise _unwritable(path, error.strerror) from error
+
+    def write(self, fields: dict[str, object]) -> None:
+        if self._path is None or self._part is None:
+            return
+        try:
+            text = json.dumps(fields, ensure_ascii=False, indent=1) + "\n"
+            self._part.write_text(text, encoding="utf-8")
+            self._part.replace(self._path)
+        except OSError as error:
+            raise _unwritable(self._path, error.strerror) from error
+
+    def __enter__(self) -> _TextFile:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._part is not None:
+            self._part.unlink(missing_ok=True)
+
+
+def _unwritable(path: Path, why: str | None) -> RtcAgentError:
     from rtc_agent.errors import BadAudioFile
 
-    try:
-        path.write_text(json.dumps(fields, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise BadAudioFile(f"{path} cannot be written: {error.strerror}.") from error
+    return BadAudioFile(f"{path} cannot be written: {why}.")

@@ -31,7 +31,7 @@ def test_the_example_of_the_help(run: Run) -> None:
     """What `--help` shows can be typed as it stands."""
     shutil.copy(SPEECH, "question.wav")
     text = " ".join(run("offline", "--help").out.split())
-    example = text.partition("Example: rtc-agent ")[2].partition(" ╭")[0]
+    example = text.partition("Example: rtc-agent ")[2].partition(" Options:")[0]
     outcome = run(*shlex.split(example), "--agent", "echo")
     assert outcome.status == 0, outcome
     assert length("reply.wav") == length("question.wav") + 5 * 24_000
@@ -98,7 +98,9 @@ def test_leading_silence_delays_the_caller(run: Run) -> None:
         (("--input", "none.wav", "--output", "out.wav"), "There is no file none.wav"),
         (("--input", "notes.txt", "--output", "out.wav"), "notes.txt is not a WAV file"),
         (("--input", SPEECH, "--output", "no/out.wav"), "no/out.wav cannot be written"),
-        (("--input", SPEECH, "--output", "out.wav", "--text", "no/t.json"), "no folder no"),
+        (("--input", SPEECH, "--output", "out.wav", "--text", "no/t.json"), "no/t.json cannot be"),
+        (("--input", SPEECH, "--output", "out.wav", "--text", "."), "it is a folder"),
+        (("--input", SPEECH, "--output", "out.wav", "--text", "out.wav"), "has that name"),
         (("--input", SPEECH, "--output", "out.wav", "--voice", "NATF0"), "voice"),
         (("--input", SPEECH, "--output", "out.wav", "--persona", "Ana"), "persona"),
     ],
@@ -114,6 +116,10 @@ def test_refusals_are_one_line_and_leave_nothing(
 
 
 def test_wrong_arguments_are_usage_errors(run: Run) -> None:
-    for arguments in ((), ("--input", SPEECH), ("--bogus",), ("--input", SPEECH, "--seed", "x")):
+    files = ("--input", SPEECH, "--output", "out.wav")
+    for arguments in (
+        *((), ("--input", SPEECH), ("--bogus",), (*files, "--seed", "x")),
+        *((*files, "--trailing-silence", "inf"), (*files, "--leading-silence", "1e300")),
+    ):
         outcome = run("offline", *arguments)
         assert outcome.status == 2 and "Traceback" not in outcome.err
