@@ -43,6 +43,10 @@ class Server:
         """Whether so many slots are free."""
         return await self.real.free_slots() == slots
 
+    async def ticked(self, ticks: int) -> bool:
+        """Whether the engine has made so many steps."""
+        return bool((await self.real.info())["engine"]["ticks"] >= ticks)
+
     async def ready(self) -> bool:
         async with (
             aiohttp.ClientSession() as http,
@@ -154,7 +158,8 @@ async def test_offers_while_the_engine_is_gone_are_refused_with_a_reason() -> No
 async def test_an_engine_that_stands_still_for_seconds_leaves_no_lag() -> None:
     async with serving() as server:
         call = await server.call()
-        await until(lambda: call.log.last_arrival_s)
+        live_s = call.clock.now()
+        await until(lambda: server.ticked(10))
         engine = server.processes()["engine"]
         os.kill(engine, signal.SIGSTOP)
         await until(lambda: not_ready(server))
@@ -163,6 +168,12 @@ async def test_an_engine_that_stands_still_for_seconds_leaves_no_lag() -> None:
         await until(lambda: any(m.body.get("code") == "overload" for m in call.messages))
         assert call.ended is None
         assert engine == server.processes()["engine"]
+        seen = len(call.messages)
+        await until(lambda: any(m.type == "stats" for m in call.messages[seen:]))
+        stats = next(m for m in call.messages[seen:] if m.type == "stats")
+        assert stats.body["playout_buffer_ms"] + stats.body["receive_buffer_ms"] < 1_000
+        # Frames that were left out count: the call's time is the world's.
+        assert abs(stats.body["t_ms"] / 1e3 - (stats.arrival_s - live_s)) < 1
 
 
 async def not_ready(server: Server) -> bool:
