@@ -9,10 +9,12 @@ from aiohttp import web
 from rtc_agent.call.limits import CallLimits
 from rtc_agent.call.registry import CallRegistry
 from rtc_agent.call.transport import Transport, TransportEvents
+from rtc_agent.call_records import CallRecords
 from rtc_agent.clock import Clock
 from rtc_agent.config import Settings
 from rtc_agent.engine.client import EngineClient
 from rtc_agent.exposure import access, guard_rules
+from rtc_agent.loop_watch import LoopWatch
 from rtc_agent.media import aiortc_shim
 from rtc_agent.media.ice import IceServer, IceSettings
 from rtc_agent.media.moshi_transport import MoshiTransport
@@ -64,6 +66,11 @@ class CallServer:
             clock=clock,
             issue_ice=servers.issue,
         )
+        self._watch = LoopWatch(clock, self.parts.metrics.loop_lag.observe)
+        self._records: CallRecords | None = None
+        if settings.call_records is not None:
+            self._records = CallRecords(settings.call_records, lambda: engine.info.agent)
+            self.registry.watchers.append(self._records)
         app = create_app(self.parts)
         self.guard = app[GUARD]
         self.runner = web.AppRunner(
@@ -80,12 +87,16 @@ class CallServer:
 
     async def start(self) -> None:
         self.registry.start()
+        self._watch.start()
         await self.runner.setup()
 
     async def aclose(self) -> None:
         """End every call, tell it why, and stop answering HTTP; within the stop timeout."""
         await self.registry.aclose(self._stop_timeout_s)
         await self.runner.cleanup()
+        await self._watch.aclose()
+        if self._records is not None:
+            await self._records.aclose()
 
 
 def limits(settings: Settings) -> CallLimits:

@@ -8,10 +8,11 @@ from pathlib import Path
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from signaling import status
+from signaling import calls, status
 from signaling.client_secrets import ClientSecrets
 from signaling.errors import answer_errors
 from signaling.guard import GUARD, Guard, guarded
+from signaling.metrics import METRICS, get_metrics
 from signaling.origins import add_cross_origin_headers, cross_origin
 from signaling.parts import PARTS, ServerParts
 from signaling.routes import add_protocols
@@ -38,9 +39,16 @@ def create_app(parts: ServerParts) -> web.Application:
     )
     app[PARTS] = parts
     app[GUARD] = guard
+    app[METRICS] = parts.metrics
+    parts.metrics.watch(parts.registry)
+    guard.refused = parts.metrics.on_refused
     app.router.add_get("/healthz", status.healthz)
     app.router.add_get("/readyz", status.readyz)
     app.router.add_get("/v1/info", status.info)
+    app.router.add_get("/metrics", get_metrics)
+    app.router.add_get("/v1/calls", calls.get_calls)
+    app.router.add_get("/v1/calls/{call_id}", calls.get_call)
+    app.router.add_delete("/v1/calls/{call_id}", calls.delete_call)
     if parts.registry.prefix:
         app.router.add_get(HOLDERS, status.holders)
     add_protocols(app)

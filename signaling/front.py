@@ -7,26 +7,31 @@ its worker's name in front of its id, in the path or as `pc_id` in a JSON body.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import logging
 import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
 
 import aiohttp
 from aiohttp import web
+from prometheus_client import generate_latest
 
 from rtc_agent.call.holder import Holder
 from rtc_agent.clock import Clock, MonotonicClock
 from rtc_agent.errors import EngineFailed, UnknownCall
+from rtc_agent.loop_watch import LoopWatch
 from signaling.app import MAX_BODY_BYTES, page_files, page_folder
 from signaling.bodies import read_body
 from signaling.client_secrets import ClientSecrets
 from signaling.errors import answer_errors, error_response
+from signaling.front_metrics import FrontFigures, merged
 from signaling.guard import HOLDER, Guard, guarded
+from signaling.metrics import ProcessMetrics, exposition
 from signaling.origins import add_cross_origin_headers, cross_origin
 from signaling.parts import Access
 from signaling.scopes import HOLDERS, INTERNAL, begins_a_call
@@ -74,6 +79,8 @@ class Front:
         access = access or Access()
         self._sockets = sockets
         self._origins = access.allowed_origins
+        self._figures = ProcessMetrics()
+        self._watch = LoopWatch(clock or MonotonicClock(), self._figures.loop_lag.observe)
         self.guard = Guard(
             access.rules,
             ClientSecrets(access.token_secret or secrets.token_bytes(32), access.wall),
@@ -82,9 +89,11 @@ class Front:
             holders=lambda: [h for worker in self._workers.values() for h in worker.holders],
             has_call=lambda session: _OWNED.match(session) is not None,
         )
+        self.guard.refused = self._figures.on_refused
         self._workers: dict[str, Worker] = {}
         self._look_task: asyncio.Task[None] | None = None
-        self.draining = False
+        self.restarts: Callable[[], Mapping[str, int]] = dict
+        """How often each process was started again."""
 
     def app(self) -> web.Application:
         app = web.Application(
@@ -105,12 +114,14 @@ class Front:
                 auto_decompress=False,
             )
             self._workers[name] = Worker(name, http)
+        self._watch.start()
         await self.look()
         self._look_task = asyncio.create_task(self._look_again_and_again())
 
     async def _stop(self, _: web.Application) -> None:
         if self._look_task is not None:
             self._look_task.cancel()
+        await self._watch.aclose()
         for worker in self._workers.values():
             await worker.http.close()
 
@@ -140,8 +151,13 @@ class Front:
             raise UnknownCall(f"There is nothing at {request.path}.")
         body = await read_body(request)
         owner = self._owner(request, body)
-        if owner is None and request.path == "/healthz":
-            return web.json_response({"status": "ok"})
+        match request.path:
+            case "/healthz" if owner is None:
+                return web.json_response({"status": "ok"})
+            case "/metrics":
+                return await self._metrics(request)
+            case "/v1/calls" if request.method == "GET":
+                return await self._calls(request)
         died = 0
         for worker in self._candidates(owner):
             is_socket = request.headers.get("Upgrade", "").lower() == "websocket"
@@ -167,6 +183,35 @@ class Front:
                         "The process that was to answer went away; try again.", retry_after_s=2
                     ) from error
         raise EngineFailed("No media process can answer at the moment.", retry_after_s=2)
+
+    async def _metrics(self, request: web.Request) -> web.Response:
+        """Every process's figures, with whose they are."""
+        texts = {name: text.decode() for name, text in (await self._ask_all(request)).items()}
+        texts["front"] = generate_latest(self._figures.registry).decode()
+        alive = {worker.name: worker.alive for worker in self._workers.values()}
+        return exposition(merged(texts, FrontFigures(alive, self.restarts())))
+
+    async def _calls(self, request: web.Request) -> web.Response:
+        """Every worker's calls."""
+        found = [json.loads(text)["calls"] for text in (await self._ask_all(request)).values()]
+        calls = sorted(itertools.chain(*found), key=lambda call: -float(call["age_s"]))
+        return web.json_response({"calls": calls}, headers={"Cache-Control": "no-store"})
+
+    async def _ask_all(self, request: web.Request) -> dict[str, bytes]:
+        """What each worker answers to the same request; one that does not answer is left out."""
+        timeout = aiohttp.ClientTimeout(total=LOOK_TIMEOUT_S)
+
+        async def ask(worker: Worker) -> tuple[str, bytes] | None:
+            try:
+                async with worker.http.get(
+                    f"http://worker{request.path_qs}", headers=_forwarded(request), timeout=timeout
+                ) as answer:
+                    return (worker.name, await answer.read()) if answer.status == 200 else None
+            except (aiohttp.ClientError, TimeoutError):
+                return None
+
+        answers = await asyncio.gather(*(ask(worker) for worker in self._workers.values()))
+        return dict(answer for answer in answers if answer is not None)
 
     def _owner(self, request: web.Request, body: bytes) -> str | None:
         """The worker that holds the call this is about, if it is about one."""

@@ -220,7 +220,8 @@ def bearer(request: web.Request) -> str:
 
 def client_address(request: web.Request, trusted: Iterable[str]) -> str:
     """Where the client is: the peer, or whom a proxy that is believed has named last."""
-    forwarded = [a.strip() for a in request.headers.get("X-Forwarded-For", "").split(",")]
+    named = request.headers.get("X-Forwarded-For", "").split(",")
+    forwarded = [address for name in named if (address := name.strip())]
     believed = frozenset(trusted)
     address = request.remote or ""
     # Only processes of this server come over a local socket, and they name their own peer.

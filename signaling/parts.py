@@ -15,6 +15,7 @@ from rtc_agent.clock import Clock, MonotonicClock
 from rtc_agent.config import IceServer
 from rtc_agent.protocol.sdp import Flow
 from signaling.guard import GuardRules
+from signaling.metrics import Metrics
 
 
 class Answer(Protocol):
@@ -84,6 +85,7 @@ class ServerParts:
     """For calls over a WebSocket; without it there are none."""
     access: Access = field(default_factory=Access)
     clock: Clock = field(default_factory=MonotonicClock)
+    metrics: Metrics = field(default_factory=Metrics)
     issue_ice: Callable[[str], list[IceServer]] | None = None
     """ICE servers with credentials made for a user, where they are made."""
 

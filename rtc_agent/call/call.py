@@ -17,6 +17,7 @@ from rtc_agent.call.line import Line
 from rtc_agent.call.listener import Listener
 from rtc_agent.call.state import CallState, EndReason
 from rtc_agent.call.transport import Reviving, Transport
+from rtc_agent.call.watching import CallFacts
 from rtc_agent.clock import Clock
 from rtc_agent.engine.client import AgentFrame, EngineClient, EngineSession
 from rtc_agent.engine.stepper import Pcm, SessionSpec
@@ -51,6 +52,9 @@ class _Moments:
 
     offered: float
     connected: float | None = None
+    prepared: float | None = None
+    answered: float | None = None
+    """When the call first went live; `live` begins anew with a voice that was changed."""
     live: float | None = None
     spoke: float = 0.0
     stats: float = 0.0
@@ -93,6 +97,7 @@ class Call:
         self._channels = Channels(dialects)
         self._allowance = Allowance(clock)
         self._frame = 0
+        self._skipped = 0
         self._held = False
         self._moments = _Moments(offered=clock.now())
         self._heard = HeardSource()
@@ -253,6 +258,7 @@ class Call:
 
     def on_ready(self) -> None:
         self.prepared.set()
+        self._moments.prepared = self._moments.prepared or self._clock.now()
         self._go_live_if_ready()
 
     def on_frame(self, frame: AgentFrame) -> None:
@@ -275,6 +281,7 @@ class Call:
             self._channels.tell(events.Levels(frame=self._frame, caller=heard, agent=said))
 
     def on_skipped(self, frames: int) -> None:
+        self._skipped += frames
         self._notice(
             "overload",
             f"The server is too slow at the moment: {frames * events.FRAME_MS} ms were left out.",
@@ -328,9 +335,28 @@ class Call:
         self._log.log(level, "ended while %s after %.1f s: %s", was, self._age_ms() / 1e3, reason)
         self._on_ended(self)
 
-    def describe(self) -> dict[str, Any]:
-        """Public facts of the call."""
-        return {"call_id": self.ids.public, "state": self.state.value, "age_ms": self._age_ms()}
+    def facts(self) -> CallFacts:
+        """The call so far, for those who keep figures."""
+        moments, codec = self._moments, getattr(self.transport, "codec", None)
+
+        def after(moment: float | None) -> float | None:
+            return None if moment is None else moment - moments.offered
+
+        return CallFacts(
+            call_id=self.ids.public,
+            state=self.state.value,
+            holder=self.holder,
+            reason=self.reason,
+            voice=self.spec.voice,
+            codec=None if codec is None else codec.name,
+            age_s=self._age_ms() / 1e3,
+            connected_s=after(moments.connected),
+            prepared_s=after(moments.prepared),
+            live_s=after(moments.answered),
+            frames=self._frame,
+            skipped_frames=self._skipped,
+            quality=None if self.transport is None else self.transport.stats(),
+        )
 
     def _go_live_if_ready(self) -> None:
         session = self._session
@@ -339,6 +365,7 @@ class Call:
         now = self._clock.now()
         self.state = CallState.LIVE
         self._moments.live = self._moments.spoke = self._moments.stats = now
+        self._moments.answered = self._moments.answered or now
         info = self._engine.info
         self._channels.tell(
             events.Ready(

@@ -15,10 +15,11 @@ from rtc_agent.call.limits import CallLimits
 from rtc_agent.call.line import Line
 from rtc_agent.call.state import EndReason
 from rtc_agent.call.transport import Transport, TransportEvents
+from rtc_agent.call.watching import CallWatcher
 from rtc_agent.clock import Clock
 from rtc_agent.engine.client import EngineClient
 from rtc_agent.engine.stepper import SessionSpec
-from rtc_agent.errors import CallConflict, ServerDraining, UnknownCall
+from rtc_agent.errors import CallConflict, RtcAgentError, ServerDraining, UnknownCall
 from rtc_agent.protocol import native, rtvi
 
 log = logging.getLogger(__name__)
@@ -54,6 +55,8 @@ class CallRegistry:
         self.engine = engine
         self.prefix = f"{name}-" if name else ""
         """What the ids of this registry's calls begin with, and those of whatever leads to one."""
+        self.watchers: list[CallWatcher] = []
+        """Told of every refusal and every end."""
         self._dialects = dialects
         self._limits = limits
         self._clock = clock
@@ -121,9 +124,23 @@ class CallRegistry:
             InvalidOffer, UnsupportedOffer, UnknownVoice, InvalidPersona: not like this.
             In every case nothing is held afterwards.
         """
+        try:
+            return await self._place(spec, connect, limits or self._limits, dialects, may_return)
+        except RtcAgentError as error:
+            for watcher in self.watchers:
+                watcher.on_refused(error)
+            raise
+
+    async def _place(
+        self,
+        spec: SessionSpec,
+        connect: Connect,
+        limits: CallLimits,
+        dialects: Dialects | None,
+        may_return: bool,
+    ) -> tuple[Call, str]:
         if self._draining:
             raise ServerDraining("This server is being stopped and takes no new calls.")
-        limits = limits or self._limits
         ids = CallIds(
             public=f"call-{self.prefix}{secrets.token_hex(4)}",
             session=f"{self.prefix}{secrets.token_urlsafe(16)}",
@@ -208,10 +225,21 @@ class CallRegistry:
 
     def _on_ended(self, call: Call) -> None:
         self._calls.pop(call.ids.session, None)
+        if call.reason is not EndReason.REFUSED:
+            self._report(call)
         if call.transport is not None:
             self._spawn(self._part(call.transport))
         for listener in call.listeners:
             self._spawn(listener.aclose())
+
+    def _report(self, call: Call) -> None:
+        """Figures must not stand in the way of a call's end."""
+        try:
+            facts = call.facts()
+            for watcher in self.watchers:
+                watcher.on_ended(facts)
+        except Exception:
+            log.exception("a call's figures are lost", extra={"call_id": call.ids.public})
 
     async def _part(self, transport: Transport) -> None:
         await asyncio.sleep(FAREWELL_S)

@@ -31,6 +31,7 @@ class EndReason(enum.StrEnum):
     AGENT_FAILED = "agent_failed"
     FLOOD = "flood"
     SERVER_STOPPING = "server_stopping"
+    ENDED_BY_OPERATOR = "ended_by_operator"
     REFUSED = "refused"
 
     @property
@@ -50,5 +51,6 @@ _MESSAGES = {
     EndReason.AGENT_FAILED: "The agent failed and could not go on.",
     EndReason.FLOOD: "Far too many messages came from your side.",
     EndReason.SERVER_STOPPING: "The server is being stopped.",
+    EndReason.ENDED_BY_OPERATOR: "Whoever runs the server ended the call.",
     EndReason.REFUSED: "The call could not be set up.",
 }

@@ -90,6 +90,10 @@ class EngineSession(Protocol):
         ...
 
 
+STEP_BUCKETS_MS = (2.5, 5, 10, 20, 30, 40, 50, 60, 70, 80, 100, 160)
+"""Upper ends of the counts in `EngineStatus.step_counts`; the last count is of longer steps."""
+
+
 @dataclass(frozen=True, slots=True)
 class EngineStatus:
     """How the engine is doing."""
@@ -103,6 +107,9 @@ class EngineStatus:
     skipped_ticks: int
     step_ms_p50: float
     step_ms_p99: float
+    step_counts: tuple[int, ...] = (0,) * (len(STEP_BUCKETS_MS) + 1)
+    """Steps so far by how long they took."""
+    step_ms_sum: float = 0.0
 
 
 class EngineClient(Protocol):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import bisect
 import collections
 import contextlib
 import logging
@@ -13,7 +14,13 @@ from functools import partial
 import numpy as np
 
 from rtc_agent.clock import Clock
-from rtc_agent.engine.client import AgentFrame, EngineStatus, FrameSink, FrameSource
+from rtc_agent.engine.client import (
+    STEP_BUCKETS_MS,
+    AgentFrame,
+    EngineStatus,
+    FrameSink,
+    FrameSource,
+)
 from rtc_agent.engine.runner import StepRunner
 from rtc_agent.engine.session import LocalSession, Phase
 from rtc_agent.engine.slots import Lease, SlotTable
@@ -63,6 +70,8 @@ class LocalEngine:
         self._step_began: float | None = None
         self._skipped = 0
         self._step_s: collections.deque[float] = collections.deque(maxlen=STEP_HISTORY)
+        self._step_counts = [0] * (len(STEP_BUCKETS_MS) + 1)
+        self._step_ms_sum = 0.0
         self._piece_s = 0.0
         self._failure = "The engine has not been started."
         self._loop_task: asyncio.Task[None] | None = None
@@ -83,6 +92,8 @@ class LocalEngine:
             skipped_ticks=self._skipped,
             step_ms_p50=round(float(p50), 3),
             step_ms_p99=round(float(p99), 3),
+            step_counts=tuple(self._step_counts),
+            step_ms_sum=self._step_ms_sum,
         )
 
     def step_running_s(self) -> float:
@@ -269,7 +280,10 @@ class LocalEngine:
                 self._guard(session, partial(self._reserve, session))
             result = await self._runner.run(lambda: self._stepper.step(self._pcm, mask))
         self._step_began = None
-        self._step_s.append(self._clock.now() - started)
+        took_s = self._clock.now() - started
+        self._step_s.append(took_s)
+        self._step_counts[bisect.bisect_left(STEP_BUCKETS_MS, took_s * 1e3)] += 1
+        self._step_ms_sum += took_s * 1e3
         return result
 
     def _deliver(self, session: LocalSession, tick: Tick, result: StepResult) -> None:

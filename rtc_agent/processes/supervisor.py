@@ -98,6 +98,7 @@ async def _run_in(
             worker.send(signal.SIGHUP)
 
     reloader.use = use
+    front.restarts = lambda: {child.name: child.restarts for child in (engine, *workers)}
     runner = web.AppRunner(front.app(), access_log=None, shutdown_timeout=FRONT_CLOSE_S)
     for child in (engine, *workers):
         child.start()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 from collections.abc import Callable
@@ -10,6 +9,8 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Literal
+
+from rtc_agent.json_lines import LineFile
 
 log = logging.getLogger(__name__)
 
@@ -61,11 +62,10 @@ RecordSink = Callable[[CallRecord], None]
 
 
 class RecordFile:
-    """Appends records to a file, in order and off the event loop; logs what is not personal."""
+    """Appends records to a file, and logs what of them is not personal."""
 
     def __init__(self, path: Path | None) -> None:
-        self._path = path
-        self._last: asyncio.Future[None] | None = None
+        self._file = None if path is None else LineFile(path, "a call record")
 
     def __call__(self, record: CallRecord) -> None:
         log.info(
@@ -78,24 +78,10 @@ class RecordFile:
             record.codec or "no audio",
             extra={"call_id": record.call_id or record.id},
         )
-        if self._path is not None:
-            before, line = self._last, record.as_json() + "\n"
-            self._last = asyncio.ensure_future(self._append(before, self._path, line))
+        if self._file is not None:
+            self._file.add(record.as_json())
 
     async def aclose(self) -> None:
         """Return once every record is in the file."""
-        if self._last is not None:
-            await self._last
-
-    async def _append(self, before: asyncio.Future[None] | None, path: Path, line: str) -> None:
-        if before is not None:
-            await before
-        try:
-            await asyncio.to_thread(_append, path, line)
-        except OSError as error:
-            log.error("a call record could not be written to %s: %s", path, error.strerror)
-
-
-def _append(path: Path, line: str) -> None:
-    with path.open("a", encoding="utf-8") as file:
-        file.write(line)
+        if self._file is not None:
+            await self._file.aclose()

@@ -74,7 +74,7 @@ def pack_status(status: EngineStatus) -> Message:
 
 
 def unpack_status(fields: Mapping[str, Any]) -> EngineStatus:
-    return EngineStatus(**fields)
+    return EngineStatus(**{**fields, "step_counts": tuple(fields["step_counts"])})
 
 
 def pack_error(error: RtcAgentError) -> Message:
