@@ -109,9 +109,13 @@ def plan_prompt(spec: ModelSpec, voice: EncodedVoice | None, persona: Sequence[i
     lm = spec.lm
     silence = [(lm.text_pad, spec.silence_codes)] * SILENCE_FRAMES
     spoken = [(token, spec.silence_codes) for token in persona]
-    frames = [*silence, *spoken, *silence]
+    frames = torch.tensor([(text, *codes) for text, codes in (*silence, *spoken, *silence)])
     if isinstance(voice, VoiceCodes):
-        frames = [(lm.text_pad, tuple(row)) for row in voice.codes.tolist()] + frames
+        codes = voice.codes.cpu().long()
+        heard = torch.cat((torch.full((len(codes), 1), lm.text_pad), codes), dim=1)
+        frames = torch.cat((heard, frames))
+    sine = torch.tensor(spec.sine_codes).expand(len(frames), -1)
+    frames = torch.cat((frames, sine), dim=1)
     # A bundle of N inputs has frame N written already, so the next frame is number N + 1.
     first = len(voice.embeddings) + 1 if isinstance(voice, VoiceBundle) else 0
     length = first + len(frames)
@@ -119,10 +123,9 @@ def plan_prompt(spec: ModelSpec, voice: EncodedVoice | None, persona: Sequence[i
     if isinstance(voice, VoiceBundle):
         for position in range(max(0, first + 1 - _CACHE_COLUMNS), first + 1):
             columns[position] = voice.cache[:, position % _CACHE_COLUMNS]
-    for frame, (text, agent) in enumerate(frames, first):
-        tokens = torch.tensor((text, *agent, *spec.sine_codes))
-        for row, delay in enumerate(lm.delays):
-            columns[frame + delay, row] = tokens[row]
+    for row, delay in enumerate(lm.delays):
+        # The last frame's delayed rows are in the column that is still pending.
+        columns[first + delay : length + delay, row] = frames[:, row]
     sos = torch.tensor(lm.sos_column)
     columns[0] = sos
     if length >= 1:

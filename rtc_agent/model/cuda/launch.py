@@ -34,6 +34,13 @@ class Launch:
         return options
 
 
+def shared_memory(device: torch.device) -> int:
+    """Bytes that a block may have; without a device, what the kernels were measured with."""
+    if device.type != "cuda":
+        return 227 << 10
+    return int(torch.cuda.get_device_properties(device).shared_memory_per_block_optin)
+
+
 def next_power_of_two(n: int) -> int:
     return 1 << (n - 1).bit_length()
 

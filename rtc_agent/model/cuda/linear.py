@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from rtc_agent.model.cuda.launch import Launch, ceil_div, next_power_of_two
+from rtc_agent.model.cuda.launch import Launch, ceil_div, next_power_of_two, shared_memory
 from rtc_agent.model.kernels.linear import gemv_ahead_kernel, gemv_kernel, linear_kernel
 from rtc_agent.model.kernels.norm import add_norm_kernel
 from rtc_agent.model.layers import RMS_EPS
@@ -67,7 +67,7 @@ def linear_tile(rows: int, n: int, k: int, *, gate: bool, partial: bool) -> Tile
     if partial:
         return Tile(64, deep, 4, 4, splits=2)
     if gate:
-        return Tile(64, deep, 4, 3)
+        return Tile(32, min(deep, 64), 4, 4)
     return Tile(64, deep, 4, 4) if small else Tile(128, deep, 8, 3)
 
 
@@ -89,12 +89,20 @@ class Linear:
         n, self._k = weight.shape
         self.outputs = n // 2 if gate else n
         self.tile = linear_tile(rows, self.outputs, self._k, gate=gate, partial=partial)
+        self._stages = self._fitting_stages()
         if ceil_div(self._k, self.tile.k) < self.tile.splits:
             raise ValueError(f"{self._k} columns cannot be cut into {self.tile.splits} parts")
 
     @property
     def parts(self) -> int:
         return self.tile.splits
+
+    def _fitting_stages(self) -> int:
+        """Tiles in flight, as many as the measured form has or a block's shared memory holds."""
+        tile = self.tile
+        rows = max(16, next_power_of_two(self.rows)) + (2 if self._gate else 1) * tile.n
+        stage: int = rows * tile.k * self.weight.element_size()
+        return max(1, min(tile.stages, shared_memory(self.weight.device) // stage))
 
     def launch(self, x: Tensor, y: Tensor, how: Launch) -> None:
         """
@@ -117,8 +125,7 @@ class Linear:
             MP=max(16, next_power_of_two(self.rows)),
             BN=tile.n,
             BK=tile.k,
-            # Float32 weights take twice the shared memory.
-            STAGES=tile.stages if self.weight.element_size() == 2 else 2,
+            STAGES=self._stages,
             FLIP=tile.flip,
             EVEN=self.outputs % tile.n == 0 and self._k % (tile.k * tile.splits) == 0,
             AHEAD=_LINES_AHEAD if how.pdl and self._k * self.weight.element_size() >= 2048 else 0,
