@@ -25,7 +25,7 @@ from rtc_agent.engine.remote.wire import (
 )
 from rtc_agent.engine.stepper import SessionSpec, StepperInfo
 from rtc_agent.engine.tick import Tick, TickClock
-from rtc_agent.errors import EngineFailed, UnknownVoice
+from rtc_agent.errors import EngineFailed, InvalidPersona, UnknownVoice
 
 log = logging.getLogger(__name__)
 
@@ -104,6 +104,8 @@ class RemoteEngine:
         if spec.voice is not None and spec.voice not in self.info.voices:
             known = ", ".join(self.info.voices) or "none to choose from"
             raise UnknownVoice(f"There is no voice {spec.voice[:64]!r}; there are: {known}.")
+        if spec.persona and not self.info.takes_persona:
+            raise InvalidPersona(f"The {self.info.agent} agent takes no persona; leave it out.")
 
     async def open(
         self, spec: SessionSpec, source: FrameSource, sink: FrameSink, call_id: str

@@ -20,7 +20,7 @@ from rtc_agent.engine.remote.memory import FrameMemory
 from rtc_agent.engine.runner import ThreadRunner
 from rtc_agent.engine.session import LocalSession
 from rtc_agent.engine.stepper import FRAME_SAMPLES, SamplingSpec, SessionSpec
-from rtc_agent.errors import EngineFailed, ServerFull
+from rtc_agent.errors import EngineFailed, InvalidPersona, ServerFull, UnknownVoice
 from tests.engine.fakes import FakeStepper, NumberedSource, RecordingSink
 
 
@@ -220,6 +220,15 @@ async def test_a_failing_row_and_a_failing_call_end_alone(tmp_path: Path) -> Non
         assert not sinks[2].failures
         assert it.host is not None
         await until(lambda: it.host is not None and it.host.engine.status().slots_free == 2)
+
+
+async def test_what_the_agent_does_not_have_is_refused_without_asking(tmp_path: Path) -> None:
+    async with pair(tmp_path) as it:
+        it.client.check(SessionSpec())
+        with pytest.raises(UnknownVoice):
+            it.client.check(SessionSpec(voice="V"))
+        with pytest.raises(InvalidPersona):
+            it.client.check(SessionSpec(persona="Be brief."))
 
 
 async def test_reopening_begins_again_in_the_same_slot(tmp_path: Path) -> None:
