@@ -31,7 +31,8 @@ HASTY_RATE = 0.004
 GENTLE_RATE = 0.0006
 """Twice the error of the worst crystal."""
 WINDOW_TICKS = 150
-_QUANTILE = 0.98
+_IGNORED = 0.02
+"""Of needs, the greatest: a hitch now and then, of which one is let pass in any case."""
 _LAG_TICKS = 12
 """The least lag of so many ticks is the lag; in the others the tick itself was late."""
 _WARM_UP_TICKS = 12
@@ -122,7 +123,7 @@ class DelayController:
         if len(self._needs) < _WARM_UP_TICKS:
             return 0.0
         ordered = sorted(self._needs)
-        needed = ordered[min(int(len(ordered) * _QUANTILE), len(ordered) - 1)]
+        needed = ordered[-1 - max(1, round(len(ordered) * _IGNORED))]
         spread = needed - ordered[len(ordered) // 2]
         margin = self.lag_s - needed
         self._safety_s = SAFETY_S + SAFETY_SHARE * spread

@@ -147,6 +147,8 @@ class ReceiveBuffer:
         self._newest_end = 0
         self._sequence: int | None = None
         self._sequence_base = 0
+        self._sequence_offset = 0
+        self._highest = -1
         self._expected_before = 0
         self._received_in_run = 0
         self._foreign: deque[int] = deque(maxlen=64)
@@ -273,20 +275,20 @@ class ReceiveBuffer:
         if self._sequence is not None:
             self._expected_before += self._sequence - self._sequence_base + 1
         self._sequence = None
-        self._played_sequence = None
-        self._foreign.clear()
         self._seen.clear()
         self._seen_order.clear()
 
     def _unwrap(self, sequence: int) -> int:
-        """The sequence number counted on from the first; also tracks the highest."""
+        """The sequence number counted on from the very first, whatever wrapped or restarted since;
+        also tracks the highest."""
         if self._sequence is None:
             self._sequence = self._sequence_base = sequence
-            return sequence
+            self._sequence_offset = self._highest + 1 - sequence
         step = (sequence - self._sequence + 0x8000) % 0x1_0000 - 0x8000
         unwrapped = self._sequence + step
         self._sequence = max(self._sequence, unwrapped)
-        return unwrapped
+        self._highest = max(self._highest, unwrapped + self._sequence_offset)
+        return unwrapped + self._sequence_offset
 
     def _is_new(self, sequence: int) -> bool:
         """Count a packet in, or count it as a duplicate."""

@@ -6,6 +6,8 @@ import random
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from rtc_agent.engine.stepper import FRAME_S, FRAME_SAMPLES, SAMPLE_RATE, Pcm
 from rtc_agent.media import libopus
@@ -142,7 +144,7 @@ def test_a_late_packet_is_waited_for_and_played() -> None:
     receiver = AudioReceiver(RECEIVED)
     heard = hear(receiver, arrivals, 49)
     assert receiver.stats().dropped_ms == 0
-    assert likeness(heard, source, 60_000, 80_000) > 0.95
+    assert likeness(heard, source, 60_000, 80_000) > 0.9
 
 
 def test_after_an_outage_the_lag_is_bounded() -> None:
@@ -276,3 +278,39 @@ def test_skipped_time_is_gone_and_counted() -> None:
     frame = receiver.read(FRAME_SAMPLES, 0.047 + 21 * FRAME_S)
     assert similarity(frame, source[21 * 1_920 - delay_of(heard, source, 20_000) :], 0) > 0.95
     assert receiver.stats().dropped_ms == 80
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 65_535),
+            st.integers(0, 2**32 - 1),
+            st.sampled_from([1, 2, 3]),
+            st.sampled_from([96, 0, 8, 9, 101]),
+            st.binary(max_size=80),
+            st.integers(0, 40),
+        ),
+        max_size=200,
+    )
+)
+def test_no_stream_of_packets_does_harm(
+    wire: list[tuple[int, int, int, int, bytes, int]],
+) -> None:
+    """Numbers, sources, types and payloads at random: frames keep coming, the buffer stays small,
+    and an honest caller is heard again right after."""
+    receiver = AudioReceiver(RECEIVED)
+    now, tick = 0.0, 0.08
+    for sequence, timestamp, ssrc, payload_type, payload, milliseconds in wire:
+        now += milliseconds / 1_000
+        while tick <= now:
+            frame = receiver.read(FRAME_SAMPLES, tick)
+            assert frame.shape == (FRAME_SAMPLES,) and np.isfinite(frame).all()
+            tick += FRAME_S
+        receiver.push(WirePacket(sequence, timestamp, payload, payload_type, ssrc), now)
+        assert receiver.stats().buffer_ms <= 2_200
+    source = noise(2)
+    arrivals = send(source, ssrc=9, start_s=now)
+    heard = hear(receiver, arrivals, 24, first_tick_s=tick)
+    # It may still be catching up, at a rate that noise shows.
+    assert likeness(heard, source, 24_000, 38_000) > 0.7

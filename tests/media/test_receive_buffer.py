@@ -225,3 +225,15 @@ def test_packets_of_one_frame_that_share_a_timestamp_follow_each_other() -> None
         buffer.push(arrival(index, timestamp_index=index - index % 4))
     buffer.seek(0)
     assert indices(drain(buffer)) == list(range(8))
+
+
+def test_a_restart_is_no_loss() -> None:
+    buffer = ReceiveBuffer()
+    buffer.seek(0)
+    for index in range(10):
+        buffer.push(arrival(index))
+    for k in range(10):
+        buffer.push(Arrival(40_000 + k, 99 + k * STEP, 2, 96, b"new", 480, 48_000, (10 + k) * 0.02))
+    stretches = drain(buffer)
+    assert all(isinstance(s, Played) and s.lost_before == 0 for s in stretches)
+    assert buffer.counts.lost == 0
