@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from playwright.async_api import Page
 
 from tests.interop.driver import Client
+from tests.real_server import serving
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
@@ -74,3 +76,19 @@ async def test_a_persona_where_the_agent_takes_none_is_an_error_event(client: Cl
     assert refusal["error"]["code"] == "invalid_persona"
     await client.do("realtime.close")
     await client.slots_return()
+
+
+async def test_instructions_become_the_persona_of_an_agent_that_takes_one(
+    page: Page, application: str
+) -> None:
+    """The SDK sends them once its channel is open: the agent begins again with them."""
+    async with serving("--agent", "tiny", "--allowed-origin", application) as server:
+        client = Client(page, server)
+        await client.do("realtime.connect", server.url, {"instructions": "You sell boats."})
+        updated = await client.reports("realtime", of_type("session.updated"))
+        assert "You sell boats." in updated["session"]["instructions"]
+        await client.hears_sound()
+        errors = [e["error"]["code"] for e in await client.log("realtime") if e["type"] == "error"]
+        assert set(errors) <= {"overload"}
+        await client.do("realtime.close")
+        await client.slots_return()
