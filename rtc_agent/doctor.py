@@ -27,7 +27,7 @@ class Finding:
     advice: str = ""
 
 
-MODEL_PACKAGES = ("torch", "transformers", "safetensors", "sentencepiece")
+MODEL_PACKAGES = ("torch", "safetensors", "sentencepiece", "pyloudnorm")
 INSTALL_MODEL = "pip install 'rtc-agent[model]'"
 
 
