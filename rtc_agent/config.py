@@ -72,7 +72,15 @@ class Settings(BaseSettings):
     model: Path | None = Field(None, description="folder of the model's files")
     device: str = Field("auto", description="where the model runs: auto, cpu, cuda, cuda:1 …")
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = Field(
-        "auto", description="of weights, keys and values; auto is bfloat16 on a GPU, else float32"
+        "auto", description="of weights; auto is bfloat16 on a GPU, else float32"
+    )
+    kernels: Literal["auto", "off"] = Field(
+        "auto", description="on a GPU, our kernels and one graph a tick; off is plain torch, slower"
+    )
+    kv_dtype: Literal["auto", "model", "int8"] = Field(
+        "auto",
+        description="of keys and values: auto and model are the weights' own, int8 holds twice the "
+        "calls on a GPU",
     )
     cpu_threads: int = Field(1, ge=1, le=256, description="threads of a model that runs on the CPU")
     sessions: int = Field(4, ge=1, le=1024, description="calls at once; one more gets a 503")

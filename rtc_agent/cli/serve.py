@@ -27,6 +27,13 @@ def serve(
         str | None,
         typer.Option(help="auto, float32, bfloat16 or float16.", show_default="auto"),
     ] = None,
+    kv_dtype: Annotated[
+        str | None,
+        typer.Option(help="Of keys and values: auto, model or int8.", show_default="auto"),
+    ] = None,
+    kernels: Annotated[
+        str | None, typer.Option(help="auto, or off for plain torch on a GPU.", show_default="auto")
+    ] = None,
     sessions: Annotated[int | None, typer.Option(help="Calls at once.", show_default="4")] = None,
     media_workers: Annotated[
         int | None,
@@ -80,6 +87,8 @@ def serve(
         model=model,
         device=device,
         dtype=dtype,
+        kv_dtype=kv_dtype,
+        kernels=kernels,
         sessions=sessions,
         media_workers=media_workers,
         host=host,

@@ -45,7 +45,7 @@ def create_stepper(settings: Settings, report: Report = lambda _: None) -> Choic
             "The tiny agent runs the real model code on random weights: sound without meaning.",
         )
     folder = _folder(settings)
-    return Choice(loading.folder_stepper(settings, folder, settings.agent, report))
+    return Choice(*loading.folder_stepper(settings, folder, settings.agent, report))
 
 
 def _best(settings: Settings, report: Report) -> Choice:
@@ -55,7 +55,7 @@ def _best(settings: Settings, report: Report) -> Choice:
         from rtc_agent.engine import loading
 
         folder = _folder(settings)
-        return Choice(loading.folder_stepper(settings, folder, "personaplex", report))
+        return Choice(*loading.folder_stepper(settings, folder, "personaplex", report))
     return Choice(
         EchoStepper(settings.sessions),
         "This is the echo test, not PersonaPlex; missing for that: " + "; ".join(missing) + ".",

@@ -107,6 +107,11 @@ class EngineStatus:
     skipped_ticks: int
     step_ms_p50: float
     step_ms_p99: float
+    open_ms_p50: float = 0.0
+    """Work that preparing a session took, of those prepared lately."""
+    open_ms_p99: float = 0.0
+    piece_ms_max: float = 0.0
+    """The longest piece of it, which is what a tick may have to wait for."""
     step_counts: tuple[int, ...] = (0,) * (len(STEP_BUCKETS_MS) + 1)
     """Steps so far by how long they took."""
     step_ms_sum: float = 0.0

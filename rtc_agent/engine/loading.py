@@ -8,9 +8,11 @@ import torch
 
 from rtc_agent.config import Settings
 from rtc_agent.engine.agents import Report
+from rtc_agent.engine.capacity import fitting_stepper, lowered_notice
 from rtc_agent.engine.devices import choose_device, usual_dtype
 from rtc_agent.engine.lockstep import LockstepParts, LockstepStepper
 from rtc_agent.engine.tiny import tiny_model
+from rtc_agent.model.backend import Backend, backend_for
 from rtc_agent.model.checkpoint import Progress, load_lm, load_mimi
 from rtc_agent.model.detokenizer import Detokenizer, piece_table
 from rtc_agent.model.folder import ModelFolder
@@ -34,18 +36,26 @@ def tiny_stepper(settings: Settings) -> LockstepStepper:
     device = choose_device(settings.device)
     _set_cpu_threads(settings, device)
     return LockstepStepper(
-        tiny_model(device=device), settings.sessions, prefix_bytes=CPU_PREFIX_BYTES
+        tiny_model(device=device),
+        settings.sessions,
+        prefix_bytes=CPU_PREFIX_BYTES,
+        backend=_backend(settings, device),
     )
 
 
-def folder_stepper(settings: Settings, path: Path, agent: str, report: Report) -> LockstepStepper:
-    """The stepper over a folder's weights.
+def folder_stepper(
+    settings: Settings, path: Path, agent: str, report: Report
+) -> tuple[LockstepStepper, str]:
+    """The stepper over a folder's weights, and what a person should know about it.
+
+    On a GPU it is for no more sessions than the GPU is measured to keep up with.
 
     Raises:
         ConfigError, CheckpointError, NotEnoughMemory: what is wrong and what to change.
     """
     device = choose_device(settings.device)
     _set_cpu_threads(settings, device)
+    backend = _backend(settings, device)
     folder = ModelFolder.open(path, family=MOSHI if agent == "moshi" else PERSONAPLEX)
     dtype = settings.dtype if settings.dtype != "auto" else usual_dtype(device)
     prefix_bytes = PREFIX_BYTES if device.type == "cuda" else CPU_PREFIX_BYTES
@@ -56,6 +66,7 @@ def folder_stepper(settings: Settings, path: Path, agent: str, report: Report) -
         device=str(device),
         free=free_memory(device),
         prefix_bytes=prefix_bytes,
+        kv_dtype=settings.kv_dtype,
     )
 
     text = folder.text_model()
@@ -78,7 +89,21 @@ def folder_stepper(settings: Settings, path: Path, agent: str, report: Report) -
         agent=agent,
         description=_DESCRIPTIONS[agent],
     )
-    return LockstepStepper(parts, settings.sessions, prefix_bytes=prefix_bytes)
+
+    def make(sessions: int) -> LockstepStepper:
+        report(f"preparing {sessions} sessions")
+        return LockstepStepper(parts, sessions, prefix_bytes=prefix_bytes, backend=backend)
+
+    if device.type == "cpu":
+        return make(settings.sessions), ""
+    stepper, times = fitting_stepper(make, settings.sessions)
+    stepper.full_tick = times
+    report(f"a full tick takes {times.p50:.1f} ms, {times.p99:.1f} at the 99th percentile")
+    return stepper, lowered_notice(settings.sessions, times)
+
+
+def _backend(settings: Settings, device: torch.device) -> Backend:
+    return backend_for(device, kernels=settings.kernels == "auto", kv=settings.kv_dtype)
 
 
 def _by_tenths(report: Report, what: str) -> Progress:

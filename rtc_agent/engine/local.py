@@ -7,7 +7,7 @@ import bisect
 import collections
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 
@@ -39,6 +39,8 @@ log = logging.getLogger(__name__)
 
 STEP_HISTORY = 1_000
 """Steps that the percentiles of `status` look back on: 80 s of them."""
+OPEN_HISTORY = 200
+"""Prepared sessions that they look back on."""
 LEAVING_S = 0.5
 """How long a slot that its session has closed is waited for; it is left before the next tick."""
 
@@ -73,6 +75,8 @@ class LocalEngine:
         self._step_counts = [0] * (len(STEP_BUCKETS_MS) + 1)
         self._step_ms_sum = 0.0
         self._piece_s = 0.0
+        self._longest_piece_s = 0.0
+        self._open_s: collections.deque[float] = collections.deque(maxlen=OPEN_HISTORY)
         self._failure = "The engine has not been started."
         self._loop_task: asyncio.Task[None] | None = None
 
@@ -81,8 +85,8 @@ class LocalEngine:
         return self._info
 
     def status(self) -> EngineStatus:
-        steps = np.array(self._step_s) if self._step_s else np.zeros(1)
-        p50, p99 = np.percentile(steps * 1e3, (50, 99))
+        p50, p99 = _percentiles_ms(self._step_s)
+        open_p50, open_p99 = _percentiles_ms(self._open_s)
         return EngineStatus(
             ready=not self._failure,
             detail=self._failure,
@@ -90,8 +94,11 @@ class LocalEngine:
             slots_free=self._slots.free,
             ticks=self._ticks,
             skipped_ticks=self._skipped,
-            step_ms_p50=round(float(p50), 3),
-            step_ms_p99=round(float(p99), 3),
+            step_ms_p50=p50,
+            step_ms_p99=p99,
+            open_ms_p50=open_p50,
+            open_ms_p99=open_p99,
+            piece_ms_max=round(1e3 * self._longest_piece_s, 3),
             step_counts=tuple(self._step_counts),
             step_ms_sum=self._step_ms_sum,
         )
@@ -204,6 +211,7 @@ class LocalEngine:
     def _open_again(self, session: LocalSession, spec: SessionSpec) -> None:
         session.opening = self._stepper.open(session.lease.slot, spec)
         session.phase = Phase.OPENING
+        session.opening_s = 0.0
 
     def _close_slot(self, session: LocalSession) -> None:
         if close := getattr(session.opening, "close", None):
@@ -224,7 +232,12 @@ class LocalEngine:
             if session.phase is not Phase.OPENING:
                 continue
             more = await self._prepare_piece(session)
-            self._piece_s = max(self._clock.now() - started, 0.9 * self._piece_s)
+            took = self._clock.now() - started
+            session.opening_s += took
+            self._longest_piece_s = max(self._longest_piece_s, took)
+            self._piece_s = max(took, 0.9 * self._piece_s)
+            if not more and session.ready:
+                self._open_s.append(session.opening_s)
             if more:
                 opening.append(session)
 
@@ -328,3 +341,10 @@ class LocalEngine:
         self._closing.clear()
         self._reopening.clear()
         self._freed.set()
+
+
+def _percentiles_ms(seconds: Iterable[float]) -> tuple[float, float]:
+    """Median and 99th percentile in milliseconds; 0 of nothing."""
+    values = np.array([1e3 * s for s in seconds] or [0.0])
+    p50, p99 = np.percentile(values, (50, 99))
+    return round(float(p50), 3), round(float(p99), 3)

@@ -10,6 +10,7 @@ from typing import Protocol
 import numpy as np
 import torch
 
+from rtc_agent.engine.capacity import TickTimes
 from rtc_agent.engine.prefix_cache import PrefixCache
 from rtc_agent.engine.stepper import (
     FRAME_SAMPLES,
@@ -155,6 +156,8 @@ class LockstepStepper:
             latency_frames=1,
         )
         self._slots = slots
+        self.full_tick: TickTimes | None = None
+        """How long a tick with full windows takes, where that was measured."""
 
     @property
     def slots(self) -> int:
@@ -209,6 +212,31 @@ class LockstepStepper:
                 if live[slot] and (reason := self._sessions[slot].failed) is not None:
                     failed[slot] = reason
         return StepResult(said, text, failed)
+
+    def rehearse(self) -> None:
+        """A tick of all banks, every row's window full; for measuring, while no slot is open.
+
+        Raises:
+            ValueError: one is.
+        """
+        if self._sessions:
+            raise ValueError("a rehearsal would spoil the sessions that are open")
+        rows, window = self._bank_rows, self._parts.spec.lm.window
+        silence = np.zeros((rows, FRAME_SAMPLES), dtype=np.float32)
+        # Rows that sit out are computed as live ones are, but their state stays.
+        nobody = np.zeros(rows, dtype=np.bool_)
+        with torch.inference_mode():
+            for bank in self.banks:
+                positions = (
+                    bank.lm.state.position,
+                    bank.hearing.position,
+                    bank.speaking.position,
+                )
+                for position in positions:
+                    position.fill_(window)
+                bank.step(silence, nobody)
+                for position in positions:
+                    position.zero_()
 
     def close(self, slot: int) -> None:
         """As `FrameStepper.close`."""

@@ -41,6 +41,8 @@ class LocalSession:
         self.sink = sink
         self.call_id = call_id
         self.phase = Phase.OPENING
+        self.opening_s = 0.0
+        """Work that preparing it has taken so far."""
         self._first_tick: int | None = None
         self._on_close = on_close
         self._on_reopen = on_reopen

@@ -24,6 +24,8 @@ class MemoryNeed:
     """Bytes that a model takes on its device."""
 
     dtype: str
+    kv_dtype: str
+    """int8, or what `dtype` says."""
     weights: int
     """Language model; the depformer steps that are not run are not loaded."""
     codec: int
@@ -41,7 +43,12 @@ class MemoryNeed:
 
 
 def memory_need(
-    spec: ModelSpec, dtype: str, device_type: str, *, prefix_bytes: int = 0
+    spec: ModelSpec,
+    dtype: str,
+    device_type: str,
+    *,
+    prefix_bytes: int = 0,
+    kv_dtype: str = "model",
 ) -> MemoryNeed:
     """What a model of these sizes takes.
 
@@ -49,10 +56,14 @@ def memory_need(
         dtype: of weights, keys and values: float32, bfloat16 or float16; the codec is float32.
         device_type: cuda or cpu.
         prefix_bytes: most that prompts kept for the next caller may take.
+        kv_dtype: int8, or anything else for keys and values of `dtype`.
     """
     size, lm, mimi = _DTYPES[dtype], spec.lm, spec.mimi
     # The ring's keys and values; then the codec's, of its two transformers.
-    ring = 2 * lm.num_layers * lm.window * lm.dim * size
+    position = lm.dim * size
+    if kv_dtype == "int8":
+        position = lm.dim + _FLOAT32 * lm.num_heads
+    ring = 2 * lm.num_layers * lm.window * position
     codec_ring = 2 * 2 * mimi.transformer_layers * mimi.transformer_window * mimi.dimension
     used_mimi = replace(mimi, n_q_total=CODEBOOKS)
     return MemoryNeed(
@@ -60,6 +71,7 @@ def memory_need(
         weights=size * sum(map(math.prod, lm.shapes(DEPFORMER_STEPS).values())),
         codec=_FLOAT32 * sum(map(math.prod, used_mimi.shapes().values())),
         session=ring + _FLOAT32 * codec_ring + _ROW_BYTES,
+        kv_dtype=kv_dtype,
         fixed=_RUNTIME_BYTES[device_type] + prefix_bytes,
     )
 
@@ -72,6 +84,7 @@ def require_memory(
     device: str,
     free: int,
     prefix_bytes: int = 0,
+    kv_dtype: str = "model",
 ) -> MemoryNeed:
     """Refuse what would not fit, before anything is loaded.
 
@@ -83,13 +96,16 @@ def require_memory(
         NotEnoughMemory: with need, free, and the flag that makes it fit.
     """
     kind = device.partition(":")[0]
-    need = memory_need(spec, dtype, kind, prefix_bytes=prefix_bytes)
+    need = memory_need(spec, dtype, kind, prefix_bytes=prefix_bytes, kv_dtype=kv_dtype)
     total = need.total(sessions)
     if total <= free:
         return need
     least, advice = need, ""
     if fitting := need.sessions_in(free):
         advice = f"--sessions {fitting} fits."
+        narrow = memory_need(spec, dtype, kind, prefix_bytes=prefix_bytes, kv_dtype="int8")
+        if kind == "cuda" and (most := narrow.sessions_in(free)) > fitting:
+            advice = f"--sessions {fitting} fits, with --kv-dtype int8 {min(most, sessions)} do."
     elif _DTYPES[dtype] > _DTYPES["bfloat16"]:
         least = memory_need(spec, "bfloat16", kind, prefix_bytes=prefix_bytes)
         if fitting := min(sessions, least.sessions_in(free)):
