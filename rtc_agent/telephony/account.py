@@ -11,7 +11,7 @@ from rtc_agent.protocol import janus_sip
 from rtc_agent.protocol.janus_sip import SipEvent
 from rtc_agent.telephony.backoff import Backoff
 from rtc_agent.telephony.config import TelephonySettings
-from rtc_agent.telephony.phone_call import SipHandle
+from rtc_agent.telephony.phone_context import SipHandle
 
 log = logging.getLogger(__name__)
 

@@ -6,13 +6,10 @@ import asyncio
 import enum
 import logging
 import secrets
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import Any, Protocol
+from collections.abc import Awaitable
+from typing import Any
 
 from rtc_agent.call.state import EndReason
-from rtc_agent.clock import Clock
 from rtc_agent.errors import (
     CallConflict,
     GatewayRefused,
@@ -23,16 +20,22 @@ from rtc_agent.errors import (
     UnsupportedOffer,
 )
 from rtc_agent.protocol import janus_sip
-from rtc_agent.protocol.janus import Jsep, PluginEvent, Trickle
+from rtc_agent.protocol.janus import Jsep, Trickle
 from rtc_agent.protocol.janus_sip import SipEvent
 from rtc_agent.protocol.reinvite import answer_update, direction, offer_again
 from rtc_agent.telephony import hangup
-from rtc_agent.telephony.agent_side import AgentLeg, AgentSide
-from rtc_agent.telephony.config import DialRule, TelephonySettings
+from rtc_agent.telephony.agent_side import AgentLeg
+from rtc_agent.telephony.config import DialRule
 from rtc_agent.telephony.keys import KeyMerger, KeySource
-from rtc_agent.telephony.records import CallRecord, Direction, Party, RecordSink
+from rtc_agent.telephony.phone_context import PhoneContext, SipHandle
+from rtc_agent.telephony.records import CallRecord, Direction, Party
 
 log = logging.getLogger(__name__)
+
+
+ANSWERABLE_AFTER_S = 0.1
+"""The gateway (seen in 1.1) tells of a call a moment before it can answer it: an answer that comes
+sooner is lost, and the telephone rings on. Can go once it tells of calls only when it can."""
 
 
 class PhoneState(enum.StrEnum):
@@ -44,30 +47,6 @@ class PhoneState(enum.StrEnum):
     HELD = "held"
     """By the telephone."""
     ENDED = "ended"
-
-
-class SipHandle(Protocol):
-    """The gateway's handle that carries the call."""
-
-    async def ask(self, body: dict[str, Any], jsep: Jsep | None = None) -> PluginEvent:
-        """Send a request and wait for the event that answers it."""
-        ...
-
-    async def tell(self, body: dict[str, Any], jsep: Jsep | None = None) -> None:
-        """Send a request that may stay without an answer."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class PhoneContext:
-    """What every call of a line shares."""
-
-    settings: TelephonySettings
-    agents: AgentSide
-    clock: Clock
-    record: RecordSink
-    on_ended: Callable[[PhoneCall], None]
-    wall_time: Callable[[], datetime] = lambda: datetime.now(UTC)
 
 
 class PhoneCall:
@@ -111,6 +90,7 @@ class PhoneCall:
         self._transferring = False
         self._ring_timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self._answerable_s = context.clock.now() + ANSWERABLE_AFTER_S
         self._log = logging.LoggerAdapter(log, {"call_id": self.record.id})
 
     @property
@@ -302,11 +282,12 @@ class PhoneCall:
             self._log.warning("the agent was not ready within %g s", wait_s)
             self.refuse(480)
             return
+        jsep = Jsep("offer" if offer is None else "answer", leg.sdp)
+        body = {"request": "accept", "autoaccept_reinvites": False}
+        await self._answerable()
         if self.ended or leg.ended:
             # An ended leg reports itself, with its reason.
             return
-        jsep = Jsep("offer" if offer is None else "answer", leg.sdp)
-        body = {"request": "accept", "autoaccept_reinvites": False}
         self._accepting = True
         event = janus_sip.read((await self._handle.ask(body, jsep)).data)
         if event.name == "error":
@@ -459,12 +440,16 @@ class PhoneCall:
 
     async def _part(self, declining: bool, code: int) -> None:
         if declining:
+            await self._answerable()
             body: dict[str, Any] = {"request": "decline", "code": code}
             if code == 503:
                 body["headers"] = {"Retry-After": "5"}
         else:
             body = {"request": "hangup"}
         await self._handle.tell(body)
+
+    async def _answerable(self) -> None:
+        await asyncio.sleep(max(0.0, self._answerable_s - self._context.clock.now()))
 
     def _stop_ringing(self) -> None:
         if self._ring_timer is not None:

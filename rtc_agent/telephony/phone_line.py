@@ -29,7 +29,8 @@ from rtc_agent.telephony.agent_side import AgentSide
 from rtc_agent.telephony.backoff import Backoff
 from rtc_agent.telephony.config import DialRule, TelephonySettings
 from rtc_agent.telephony.janus_session import Gateway, JanusSession
-from rtc_agent.telephony.phone_call import PhoneCall, PhoneContext
+from rtc_agent.telephony.phone_call import PhoneCall
+from rtc_agent.telephony.phone_context import PhoneContext
 from rtc_agent.telephony.records import RecordFile
 
 log = logging.getLogger(__name__)

@@ -62,6 +62,17 @@ async def test_an_agent_that_is_never_ready_is_unavailable(tmp_path: Path) -> No
         assert bench.agents.legs[0].ended
 
 
+async def test_no_answer_comes_before_the_gateway_can_take_it(tmp_path: Path) -> None:
+    """It tells of a call before its own SIP handle is set, and loses what comes at once."""
+    async with fake_bench(tmp_path) as bench:
+        for count, refuse in enumerate((None, ServerFull("full")), 1):
+            bench.agents.refuse = refuse
+            before_s = asyncio.get_running_loop().time()
+            await bench.incoming(count - 1, f"c{count}")
+            await bench.asked("decline" if refuse else "accept")
+            assert asyncio.get_running_loop().time() - before_s >= 0.09
+
+
 async def test_a_cancelled_call_is_not_accepted_and_holds_nothing(tmp_path: Path) -> None:
     async with fake_bench(tmp_path) as bench:
         bench.agents.ready = False
