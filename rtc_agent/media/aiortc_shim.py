@@ -67,9 +67,12 @@ def check() -> list[str]:
         (RTCSctpTransport, "_data_channel_receive"),
         (RTCRtpReceiver, "_handle_rtp_packet"),
         (RTCIceTransport, "iceGatherer"),
+        (RTCDtlsTransport, "_handle_rtp_data"),
+        (RTCDtlsTransport, "_handle_rtcp_data"),
         (RTCDtlsTransport, "_recv_next"),
+        (RTCSctpTransport, "_handle_data"),
         (aioice.ice.Connection, "get_component_candidates"),
-        (aioice.ice.Connection, "request_received"),
+        (aioice.ice.Connection, "check_incoming"),
         (aioice.ice, "StunProtocol"),
         (aioice.candidate, "Candidate"),
         (aioice.candidate, "candidate_foundation"),
@@ -88,7 +91,10 @@ def check() -> list[str]:
         (RTCDtlsTransport._send_rtp, "_send"),
         (aioice.ice.Connection.gather_candidates, "get_component_candidates"),
         (aioice.ice.Connection.get_component_candidates, "_protocols"),
-        (aioice.ice.StunProtocol.datagram_received, "request_received"),
+        (aioice.ice.Connection.request_received, "check_incoming"),
+        (RTCDtlsTransport._recv_next, "_handle_rtp_data"),
+        (RTCDtlsTransport._recv_next, "_handle_rtcp_data"),
+        (RTCDtlsTransport._recv_next, "_handle_data"),
     ]
     moved += [f"{f.__qualname__}'s use of {name}" for f, name in uses if not _mentions(f, name)]
     return moved
@@ -335,33 +341,55 @@ def tap_audio(receiver: RTCRtpReceiver, on_packet: Callable[[RtpPacket], None]) 
 
 
 def watch_arrivals(pc: RTCPeerConnection, on_arrival: Callable[[], None]) -> None:
-    """Call back for anything that comes from the peer: media, RTCP, data and its STUN checks.
+    """Call back for what the peer itself sent: media, RTCP and data that decrypted, and its STUN
+    checks that were authentic. What strangers send to the port is no sign of its life.
 
     aiortc notices a vanished peer after some 30 s and shows no time of last arrival. Can go once
     its statistics carry one. Call after negotiation, when the final transports are known.
     """
-    for transport in ice_transports(pc):
-        receive = getattr(transport, "_recv", None)
-        connection: Any = getattr(transport.iceGatherer, "_connection", None)
-        request = getattr(connection, "request_received", None)
-        if receive is None or request is None:
-            logger.warning("arrivals cannot be watched with this aiortc")
-            return
+    for dtls in _dtls_transports(pc):
+        ice: Any = dtls.transport
+        _drop_empty_datagrams(ice)
+        _before(getattr(ice.iceGatherer, "_connection", None), "check_incoming", on_arrival)
+        _before(dtls, "_handle_rtp_data", on_arrival)
+        _before(dtls, "_handle_rtcp_data", on_arrival)
+    if pc.sctp is not None:
+        _before(pc.sctp, "_handle_data", on_arrival)
 
-        async def recv(receive: Callable[[], Awaitable[bytes]] = receive) -> bytes:
-            # An empty datagram, from anybody who knows the port, ends aiortc's DTLS transport:
-            # it looks at the first byte without asking. Can go once it asks.
-            while not (data := await receive()):
-                pass
-            on_arrival()
-            return data
 
-        def request_received(*args: Any, request: Callable[..., None] = request) -> None:
-            on_arrival()
-            request(*args)
+def _dtls_transports(pc: RTCPeerConnection) -> set[RTCDtlsTransport]:
+    found = {transceiver.receiver.transport for transceiver in pc.getTransceivers()}
+    return found if pc.sctp is None else found | {pc.sctp.transport}
 
-        transport._recv = recv
-        connection.request_received = request_received
+
+def _before(owner: Any, name: str, act: Callable[[], None]) -> None:
+    """Act whenever that method of this one object is called."""
+    method = getattr(owner, name, None)
+    if method is None:
+        logger.warning("arrivals cannot be watched with this aiortc: %s is gone", name)
+        return
+
+    def watched(*args: Any, **kwargs: Any) -> Any:
+        act()
+        return method(*args, **kwargs)
+
+    setattr(owner, name, watched)
+
+
+def _drop_empty_datagrams(ice: Any) -> None:
+    """An empty datagram, from anybody who knows the port, ends aiortc's DTLS transport: it looks at
+    the first byte without asking. Can go once it asks."""
+    receive: Callable[[], Awaitable[bytes]] | None = getattr(ice, "_recv", None)
+    if receive is None:
+        logger.warning("empty datagrams cannot be dropped with this aiortc")
+        return
+
+    async def recv() -> bytes:
+        while not (data := await receive()):
+            pass
+        return data
+
+    ice._recv = recv
 
 
 Send = Callable[[bytes], Awaitable[None]]

@@ -109,7 +109,7 @@ class WebRtcPeer:
         except BaseException as error:
             await peer.aclose()
             if isinstance(error, Exception) and not isinstance(error, RtcAgentError):
-                logger.info("an offer could not be answered: %r", error)
+                logger.info("an offer could not be answered: %.200r", error)
                 raise InvalidOffer(_why(error)) from error
             raise
         return peer, answer
@@ -195,7 +195,7 @@ class WebRtcPeer:
             parsed = candidate_from_sdp(text)
         except (ValueError, AssertionError, IndexError) as error:
             raise InvalidRequest(f"The ICE candidate {text[:120]!r} cannot be read.") from error
-        if parsed.protocol.lower() != "udp" or parsed.component != 1:
+        if parsed.protocol.lower() != "udp" or parsed.component != 1 or not sdp.has_port(text):
             return
         self._candidates += 1
         if self._candidates > MAX_CANDIDATES:
@@ -314,11 +314,17 @@ class WebRtcPeer:
                 self._track.expect_loss(min(max(round(100 * loss), low), high))
 
     def _on_data_channel(self, channel: RTCDataChannel) -> None:
-        if len(self._channels) >= MAX_CHANNELS:
+        if len(self._channels) >= MAX_CHANNELS or channel.label in self._channels:
             channel.close()
             return
         label = channel.label
         self._channels[label] = channel
+
+        def on_close() -> None:
+            if self._channels.get(label) is channel:
+                del self._channels[label]
+
+        channel.on("close", on_close)
 
         def on_message(message: str | bytes) -> None:
             self._on_message(label, message)
@@ -333,17 +339,7 @@ class WebRtcPeer:
     def _on_message(self, label: str, message: str | bytes) -> None:
         if self._closing is not None:
             return
-        size = len(message) if isinstance(message, bytes) else len(message.encode())
-        if size > MAX_MESSAGE_BYTES:
-            logger.info("a message of %d bytes on channel %r was dropped", size, label)
-            return
-        if isinstance(message, bytes):
-            try:
-                message = message.decode()
-            except UnicodeDecodeError:
-                logger.debug("a binary message on channel %r was dropped", label)
-                return
-        self._events.on_message(label, message)
+        self._events.on_message(label, _readable(message))
 
     def _section_of(self, mid: str | None, index: int | None) -> str | None:
         """The mid of the negotiated section whose transport a candidate belongs to."""
@@ -356,6 +352,18 @@ class WebRtcPeer:
         return offer.data.mid if mid == offer.data.mid else offer.audio.mid
 
 
+def _readable(message: str | bytes) -> str:
+    """The message as text; empty, which no protocol has a meaning for, if it is none or too long:
+    so it is answered and counted as any other that is not understood."""
+    raw = message if isinstance(message, bytes) else message.encode(errors="replace")
+    if len(raw) > MAX_MESSAGE_BYTES:
+        return ""
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return ""
+
+
 def _log_candidate_failure(task: asyncio.Task[None]) -> None:
     if not task.cancelled() and (error := task.exception()):
         logger.debug("an ICE candidate was not used: %r", error)
@@ -364,5 +372,5 @@ def _log_candidate_failure(task: asyncio.Task[None]) -> None:
 def _why(error: Exception) -> str:
     if isinstance(error, InvalidOffer):
         return error.message
-    text = str(error).strip()
+    text = str(error).strip()[:200]
     return "The offer cannot be answered" + (f": {text}." if text else ".")

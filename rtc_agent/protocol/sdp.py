@@ -194,6 +194,7 @@ def read_offer(text: str, flow: Flow = Flow.CALL) -> Offer:
     keep = sorted(i for i in (audio_index, data_index) if i is not None)
     sections = {i: _with_transport(description, description.sections[i]) for i in keep}
     sections = {i: s if s.mid is not None else _with_mid(s, i) for i, s in sections.items()}
+    sections = {i: _without_odd_candidates(s) for i, s in sections.items()}
     sections = {i: _open_ended(s) for i, s in sections.items()}
     bundle = description.bundle
     kept_bundle = [str(s.mid) for s in sections.values() if s.mid in bundle]
@@ -379,6 +380,22 @@ def _with_transport(description: Description, section: Section) -> Section:
     known = set(section.attributes("candidate"))
     lines += [f"a=candidate:{c}" for c in tagged.attributes("candidate") if c not in known]
     return Section.parse(lines)
+
+
+def _without_odd_candidates(section: Section) -> Section:
+    """Without candidates whose port is none: sending to one fails deep inside the ICE library."""
+    lines = tuple(
+        line
+        for line in section.lines
+        if not line.startswith("a=candidate:") or has_port(line.removeprefix("a=candidate:"))
+    )
+    return replace(section, lines=lines)
+
+
+def has_port(candidate: str) -> bool:
+    """Whether a candidate's port can be sent to (RFC 8839, 5.1: the sixth word)."""
+    words = candidate.split()
+    return len(words) > 5 and words[5].isdecimal() and 0 < int(words[5][:6]) < 1 << 16
 
 
 def _with_mid(section: Section, index: int) -> Section:

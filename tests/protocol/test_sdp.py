@@ -235,3 +235,13 @@ def test_private_hosts_are_announced_by_the_public_address() -> None:
 )
 def test_candidates_lose_their_prefixes(text: str | None, expected: str | None) -> None:
     assert sdp.candidate_text(text) == expected
+
+
+def test_candidates_without_a_port_to_send_to_are_left_out() -> None:
+    odd = ["0", "65536", "99999", "x", "-1", "9" * 5_000]
+    lines = "".join(
+        f"a=candidate:1 1 udp 2130706431 127.0.0.1 {port} typ host\r\n" for port in [*odd, "4000"]
+    )
+    read = sdp.read_offer(offer(audio(extra=f"a=rtcp-mux\r\n{lines}")))
+    assert [c.split()[5] for c in read.audio.attributes("candidate")] == ["4000"]
+    assert "4000" in read.reduced and "99999" not in read.reduced
