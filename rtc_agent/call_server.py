@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 
 from aiohttp import web
 
 from rtc_agent.call.limits import CallLimits
+from rtc_agent.call.recording_place import place_at
+from rtc_agent.call.recordings import RecordingEvents, Recordings
 from rtc_agent.call.registry import CallRegistry
 from rtc_agent.call.transport import Transport, TransportEvents
 from rtc_agent.call_records import CallRecords
@@ -23,10 +26,12 @@ from rtc_agent.protocol.sdp import Flow
 from rtc_agent.turn import IceServers
 from signaling.app import create_app
 from signaling.guard import GUARD
+from signaling.metrics import Metrics
 from signaling.parts import ServerParts, SocketTransport
 
 MAX_ADDRESS_BYTES = 48 * 1024
 """Of a request's first line: Moshi clients write the whole persona into the address."""
+RECORDINGS_CLOSE_S = 3.0
 HTTP_CLOSE_S = 1.0
 """How long open HTTP requests may take to finish when the server stops."""
 
@@ -71,6 +76,8 @@ class CallServer:
         if settings.call_records is not None:
             self._records = CallRecords(settings.call_records, lambda: engine.info.agent)
             self.registry.watchers.append(self._records)
+        self._recordings = recordings(settings, self.parts.metrics)
+        self.parts.recordings = self._recordings
         app = create_app(self.parts)
         self.guard = app[GUARD]
         self.runner = web.AppRunner(
@@ -88,6 +95,8 @@ class CallServer:
     async def start(self) -> None:
         self.registry.start()
         self._watch.start()
+        if self._recordings is not None:
+            self._recordings.start()
         await self.runner.setup()
 
     async def aclose(self) -> None:
@@ -95,8 +104,22 @@ class CallServer:
         await self.registry.aclose(self._stop_timeout_s)
         await self.runner.cleanup()
         await self._watch.aclose()
+        if self._recordings is not None:
+            await asyncio.to_thread(self._recordings.close, RECORDINGS_CLOSE_S)
         if self._records is not None:
             await self._records.aclose()
+
+
+def recordings(settings: Settings, metrics: Metrics) -> Recordings | None:
+    """Where calls are recorded by these settings; None: nowhere."""
+    if not settings.recordings:
+        return None
+    events = RecordingEvents(
+        on_outcome=lambda outcome: metrics.recordings.labels(outcome).inc(),
+        on_dropped=metrics.recording_drops.inc,
+    )
+    place = place_at(settings.recordings)
+    return Recordings(place, settings.recording_format, settings.recording_days, events)
 
 
 def limits(settings: Settings) -> CallLimits:

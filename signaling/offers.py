@@ -27,6 +27,8 @@ class RequestData(BaseModel):
     persona: Annotated[str, Field(max_length=100_000)] | None = None
     seed: Annotated[int, Field(ge=0, lt=2**63)] | None = None
     greedy: bool = False
+    recording_consent: bool = False
+    """The caller agrees to a recording of the call. Without it there is none."""
 
     def spec(self) -> SessionSpec:
         return SessionSpec(
@@ -85,8 +87,11 @@ async def answer_offer(request: web.Request, offer: Offer) -> tuple[Call, web.Re
 
     call = find_call(request, offer.pc_id)
     if call is None:
-        spec = (offer.request_data or RequestData()).spec()
-        call, answer = await parts.registry.place(spec, connect, may_return=True)
+        data = offer.request_data or RequestData()
+        call, answer = await parts.registry.place(data.spec(), connect, may_return=True)
+        if data.recording_consent and parts.recordings is not None:
+            agent = parts.registry.engine.info.agent
+            call.record(parts.recordings.begin(call.ids.public, agent=agent, voice=data.voice))
     elif offer.restart_pc:
         call, answer = await parts.registry.reconnect(call.ids.session, connect)
     else:

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from aiohttp import web
 
+from rtc_agent.call.recordings import Recordings
 from rtc_agent.call.registry import CallRegistry
 from rtc_agent.call.transport import Transport, TransportEvents
 from rtc_agent.clock import Clock, MonotonicClock
@@ -86,6 +87,8 @@ class ServerParts:
     access: Access = field(default_factory=Access)
     clock: Clock = field(default_factory=MonotonicClock)
     metrics: Metrics = field(default_factory=Metrics)
+    recordings: Recordings | None = None
+    """Where calls whose callers consent are recorded; without it none is."""
     issue_ice: Callable[[str], list[IceServer]] | None = None
     """ICE servers with credentials made for a user, where they are made."""
 

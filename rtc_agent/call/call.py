@@ -15,6 +15,7 @@ from rtc_agent.call.holder import holder
 from rtc_agent.call.limits import CallLimits, CallTimes, approaching, breached
 from rtc_agent.call.line import Line
 from rtc_agent.call.listener import Listener
+from rtc_agent.call.recorder import Recorder
 from rtc_agent.call.state import CallState, EndReason
 from rtc_agent.call.transport import Reviving, Transport
 from rtc_agent.call.watching import CallFacts
@@ -103,6 +104,7 @@ class Call:
         self._heard = HeardSource()
         self._caller_speech = SpeechDetector()
         self._agent_speech = SpeechDetector()
+        self._recorder: Recorder | None = None
         self._log = logging.LoggerAdapter(log, {"call_id": ids.public})
         self._session: EngineSession | None = None
 
@@ -146,6 +148,14 @@ class Call:
     def add_listener(self, listener: Listener) -> None:
         """Somebody who hears both sides from now on."""
         self.listeners.append(listener)
+
+    def record(self, recorder: Recorder) -> None:
+        """Record both sides and the agent's words from now on; the caller is told."""
+        if self.reason is not None:
+            recorder.close(self.reason.value)
+            return
+        self._recorder = recorder
+        self._notice("recording", "This call is recorded, as you agreed.")
 
     def tell(self, code: str, message: str, **fields: Any) -> None:
         """A notice for the caller; `code` is for programs, `message` for a person."""
@@ -274,6 +284,8 @@ class Call:
         if self._caller_speech.speaking:
             self._moments.spoke = self._clock.now()
             self._moments.warned.discard(EndReason.IDLE)
+        if self._recorder is not None:
+            self._recorder.frame(frame.index, self._heard.last, frame.pcm, frame.text)
         if frame.text:
             self._channels.tell(events.Text(frame=self._frame, delta=frame.text))
         if frame.index % LEVELS_EVERY == 0:
@@ -327,6 +339,8 @@ class Call:
         self.line.cut()
         if self._session is not None:
             self._session.close()
+        if self._recorder is not None:
+            self._recorder.close(reason.value)
         self._channels.tell(
             events.Ended(frame=self._frame, reason=reason.value, message=detail or reason.message)
         )
@@ -380,6 +394,8 @@ class Call:
 
     def _report_speech(self, who: events.Who, changes: list[SpeechEvent]) -> None:
         for change in changes:
+            if self._recorder is not None:
+                self._recorder.speech(who, change.state == "started")
             self._channels.tell(
                 events.Speech(
                     frame=self._frame,
