@@ -15,6 +15,7 @@ from rtc_agent.errors import (
     GatewayRefused,
     GatewayUnreachable,
     InvalidOffer,
+    InvalidRequest,
     RtcAgentError,
     ServerFull,
     UnsupportedOffer,
@@ -161,12 +162,7 @@ class PhoneCall:
             asked = True
             event = janus_sip.read((await self._handle.ask(body, Jsep("offer", leg.sdp))).data)
             if event.name == "error":
-                # The gateway repeats the number, which is not for logs.
-                words = event.text("error").replace(uri, "that address").strip()
-                raise GatewayRefused(
-                    f"The telephone gateway does not call: {words}.",
-                    gateway_code=event.number("code") or 0,
-                )
+                raise _refused(body, event)
         except RtcAgentError as error:
             self._finish("gateway", None, error.code, tell=asked)
             raise
@@ -184,24 +180,29 @@ class PhoneCall:
         """Press a key for the other side, by SIP INFO.
 
         Raises:
+            CallConflict: nobody has answered yet, or the call is over.
             GatewayRefused, GatewayUnreachable: it was not sent.
         """
+        self._require_answered()
         if len(key) != 1 or key not in janus_sip.DTMF_DIGITS:
             raise ValueError(f"{key!r} is no telephone key")
         await self._demand({"request": "dtmf_info", "digit": key, "duration": duration_ms})
 
     async def hold(self) -> None:
         """Put the telephone on hold: it hears nothing more of the agent, nor the agent of it."""
+        self._require_answered()
         await self._demand({"request": "hold", "direction": "inactive"})
         self._set_held(True)
 
     async def resume(self) -> None:
         """Take the telephone back from hold."""
+        self._require_answered()
         await self._demand({"request": "unhold"})
         self._set_held(False)
 
     async def transfer(self, uri: str) -> None:
         """Send the telephone to another address; this call ends once that one has answered."""
+        self._require_answered()
         if janus_sip.parse_uri(uri) is None:
             raise ValueError(f"{uri!r} is no SIP address")
         await self._demand({"request": "transfer", "uri": uri})
@@ -395,16 +396,20 @@ class PhoneCall:
         self._candidates.clear()
 
     async def _add_candidate(self, leg: AgentLeg, trickle: Trickle) -> None:
-        await leg.add_candidate(trickle.candidate, trickle.sdp_mid, trickle.sdp_mline_index)
+        try:
+            await leg.add_candidate(trickle.candidate, trickle.sdp_mid, trickle.sdp_mline_index)
+        except InvalidRequest as error:
+            self._log.info("a candidate of the gateway is of no use: %s", error)
 
     async def _demand(self, body: dict[str, Any], jsep: Jsep | None = None) -> None:
         """A request whose refusal is an error."""
         event = janus_sip.read((await self._handle.ask(body, jsep)).data)
         if event.name == "error":
-            raise GatewayRefused(
-                f"The telephone gateway refused {body['request']}: {event.text('error')}.",
-                gateway_code=event.number("code") or 0,
-            )
+            raise _refused(body, event)
+
+    def _require_answered(self) -> None:
+        if self.state not in (PhoneState.TALKING, PhoneState.HELD):
+            raise CallConflict(f"The telephone call is {self.state.value}, not answered.")
 
     def _finish(
         self,
@@ -474,3 +479,14 @@ class PhoneCall:
         task = asyncio.get_running_loop().create_task(run())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+def _refused(body: dict[str, Any], event: SipEvent) -> GatewayRefused:
+    """The gateway's words, without the number that it repeats: that is not for logs."""
+    words = event.text("error").strip()
+    if uri := body.get("uri"):
+        words = words.replace(uri, "that address")
+    return GatewayRefused(
+        f"The telephone gateway refused {body['request']}: {words}.",
+        gateway_code=event.number("code") or 0,
+    )

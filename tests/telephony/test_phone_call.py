@@ -10,7 +10,14 @@ from typing import Any
 import pytest
 
 from rtc_agent.call.state import EndReason
-from rtc_agent.errors import CallConflict, EngineFailed, RtcAgentError, ServerFull, UnsupportedOffer
+from rtc_agent.errors import (
+    CallConflict,
+    EngineFailed,
+    InvalidRequest,
+    RtcAgentError,
+    ServerFull,
+    UnsupportedOffer,
+)
 from tests.telephony.fakes import ANSWER, FakeBench, SipPlugin, fake_bench
 
 
@@ -346,6 +353,29 @@ async def test_our_own_hold_and_keys_are_requests(tmp_path: Path) -> None:
         assert bench.agents.legs[0].holds == [True, False]
         with pytest.raises(ValueError):
             await call.send_key("12")
+
+
+async def test_a_call_that_rings_cannot_be_held(tmp_path: Path) -> None:
+    async with fake_bench(tmp_path, outgoing=["*"]) as bench:
+        call = await bench.line.dial("sip:bob@example.org")
+        for work in (call.hold(), call.resume(), call.send_key("1"), call.transfer("sip:x@y")):
+            with pytest.raises(CallConflict, match="ringing"):
+                await work
+
+
+async def test_a_candidate_of_no_use_ends_no_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with fake_bench(tmp_path) as bench:
+        handle = await talking(bench)
+
+        async def refuse(*_: object) -> None:
+            raise InvalidRequest("no candidate")
+
+        monkeypatch.setattr(bench.agents.legs[0], "add_candidate", refuse)
+        await bench.fake.say(janus="trickle", sender=handle, candidate={"candidate": "x"})
+        await asyncio.sleep(0.05)
+        assert bench.line.busy == 1
 
 
 async def test_a_gateway_that_does_not_accept_ends_the_call(tmp_path: Path) -> None:

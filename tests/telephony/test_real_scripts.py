@@ -260,6 +260,16 @@ async def test_a_called_party_that_refuses_is_recorded(
         await bench.free_again()
 
 
+async def test_a_called_party_that_never_answers_is_given_up(tmp_path: Path) -> None:
+    async with phone_bench(tmp_path, outgoing=["sip:*"], ring_limit_s=1) as bench:
+        with softphone() as phone:
+            phone.answer_invites = 180
+            call = await bench.line.dial(phone.uri)
+            await phone.wait(lambda m: m.method == "CANCEL")
+            assert call.record.reason == "not_answered"
+        await bench.free_again()
+
+
 async def test_a_killed_gateway_costs_its_calls_and_comes_back(tmp_path: Path) -> None:
     async with phone_bench(tmp_path) as bench:
         with softphone() as phone:
