@@ -49,6 +49,7 @@ _REFUSALS = {
     415: "a body of another kind is expected",
     422: "an offer that nothing can be answered to",
     428: "`If-Match` is needed",
+    429: "too many requests or calls; `Retry-After` says when to come back",
     503: "full, stopping or failed; `Retry-After` says when to come back",
 }
 
@@ -68,6 +69,7 @@ def document() -> Json:
             "/readyz": {"get": _get("Calls can be taken", "readiness", refusals=(503,))},
             "/v1/info": {"get": _get("Agent, voices, slots, ICE servers", "info")},
             "/openapi.json": {"get": _get("This document", "openapi")},
+            **_operators(),
             **_smallwebrtc(),
             **_realtime(),
             **_whip(),
@@ -79,6 +81,24 @@ def document() -> Json:
                     "responses": {"101": {"description": "the WebSocket"}} | _refused(400, 503),
                 }
             },
+        },
+    }
+
+
+def _operators() -> Json:
+    metrics = {"200": {"description": "Prometheus's text format", "content": {"text/plain": {}}}}
+    ended = {"204": {"description": "ended"}}
+    return {
+        "/metrics": {"get": _operation("Figures for Prometheus", "metrics", None, metrics, (401,))},
+        "/v1/calls": {
+            "get": _operation(
+                "Calls in progress", "calls", None, _gives({"type": "object"}), (401,)
+            )
+        },
+        "/v1/calls/{call_id}": {
+            "parameters": [_path("call_id")],
+            "get": _operation("One call", "call", None, _gives({"type": "object"}), (401, 404)),
+            "delete": _operation("End a call", "endCall", None, ended, (401, 404)),
         },
     }
 
@@ -215,7 +235,9 @@ def _operation(
     described: Json = {"operationId": name, "summary": summary}
     if body is not None:
         described["requestBody"] = body
-    return described | {"responses": success | _refused(403, *refusals, problem=problem)}
+    return described | {
+        "responses": success | _refused(*{401, 403, 429, *refusals}, problem=problem)
+    }
 
 
 def _get(summary: str, name: str, refusals: tuple[int, ...] = ()) -> Json:
