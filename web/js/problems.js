@@ -69,6 +69,11 @@ const WORDS = {
     title: "All lines are busy",
     text: "The server is taking as many calls as it can carry.",
   }),
+  unauthorized: () => ({
+    title: "This server wants a key",
+    text: "It takes calls from those who bring one, and this page has none that does.",
+    steps: ["Whoever runs the server gives out keys. Put it at the end of this page's address: #key=YOUR-KEY"],
+  }),
   server_draining: () => ({
     title: "The server is shutting down",
     text: "It lets calls in progress finish and takes no new ones. It may be back shortly.",

@@ -1,5 +1,6 @@
 /** The server's HTTP side: what it is, and the offer that opens a call. */
 
+import { keyHeaders } from "./key.js";
 import { CallProblem } from "./problems.js";
 
 const REQUEST_TIMEOUT_MS = 10_000;
@@ -14,6 +15,7 @@ async function request(path, options = {}) {
       cache: "no-store",
       signal: AbortSignal.timeout(REQUEST_TIMEOUT_MS),
       ...options,
+      headers: { ...keyHeaders(), ...options.headers },
     });
   } catch (error) {
     throw new CallProblem("unreachable", { detail: error.message });
