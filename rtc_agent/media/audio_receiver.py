@@ -20,7 +20,7 @@ from rtc_agent.media.codecs import (
 )
 from rtc_agent.media.delay_control import EDGE_S, SAFETY_S, DelayController
 from rtc_agent.media.levels import dbfs
-from rtc_agent.media.opus import CodecError, OpusDecoder
+from rtc_agent.media.opus import CodecError
 from rtc_agent.media.receive_buffer import (
     Arrival,
     Lost,
@@ -46,6 +46,9 @@ _MAX_EDIT = 20 * _MS
 _QUIET_TAIL = 200 * _MS
 """Comfort noise goes on for so long after the last packet; then silence."""
 _ACTIVE_DBFS = -50.0
+_REDUNDANT = 0.2
+"""The share of packets of speech with redundancy in them from which it is worth a wait."""
+_REDUNDANCY_MEMORY = 0.02
 _DTX_BYTES = 2
 """An Opus packet of at most so many bytes says "nothing more for now" (RFC 6716, 2.1.9)."""
 
@@ -57,6 +60,9 @@ class ReceiveStats:
     packets_received: int
     packets_lost: int
     concealed_ms: float
+    """Made up, because it was lost or late."""
+    recovered_ms: float
+    """Lost, and had back from the redundancy in the packet behind."""
     dropped_ms: float
     """Arrived, but given up: too late, or behind by more than two frames."""
     before_ready_ms: float
@@ -91,6 +97,8 @@ class AudioReceiver:
         self._since_packet = 0
         self._active = False
         self._concealed = 0
+        self._recovered = 0
+        self._redundancy = 0.0
         self._dropped = 0
         self._before_ready = 0
         self._undecodable = 0
@@ -133,7 +141,7 @@ class AudioReceiver:
             error = self._delay.error_s(
                 self._reader.surplus() / SAMPLE_RATE,
                 self._packet_samples / SAMPLE_RATE,
-                recoverable=isinstance(self._decoder, OpusDecoder),
+                recoverable=self._redundancy > _REDUNDANT,
             )
         rate = self.rate = self._delay.rate(error)
         if not self._delay.urgent(error):
@@ -165,6 +173,7 @@ class AudioReceiver:
             packets_received=counts.received,
             packets_lost=counts.lost,
             concealed_ms=self._concealed / _MS,
+            recovered_ms=self._recovered / _MS,
             dropped_ms=(self._dropped + counts.late_samples + counts.overflowed_samples) / _MS,
             before_ready_ms=self._before_ready / _MS,
             jitter_ms=counts.jitter_s * 1000,
@@ -294,6 +303,9 @@ class AudioReceiver:
         if len(pcm) != packet.length:
             pcm = np.resize(pcm, packet.length) if len(pcm) else silence(packet.length)
         self._active = dbfs(pcm) > _ACTIVE_DBFS
+        if self._active:
+            found = decoder.has_redundancy(packet.payload)
+            self._redundancy += _REDUNDANCY_MEMORY * (found - self._redundancy)
         return pcm
 
     def _bridge(self, lost: Lost) -> Pcm:
@@ -310,6 +322,9 @@ class AudioReceiver:
         tail = self._decoder.recover(following.payload, recoverable)
         if tail is None or len(tail) != recoverable:
             tail = self._stand_in(recoverable)
+        else:
+            self._concealed -= recoverable
+            self._recovered += recoverable
         return np.concatenate([head, tail])
 
     def _fill(self, samples: int) -> Pcm:

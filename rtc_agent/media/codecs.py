@@ -36,6 +36,10 @@ class AudioDecoder(Protocol):
         """A payload to its samples at 24 kHz. Raises CodecError for garbage."""
         ...
 
+    def has_redundancy(self, payload: bytes) -> bool:
+        """Whether the packet before this one could be had from it."""
+        ...
+
     def recover(self, next_payload: bytes, samples: int) -> Pcm | None:
         """The `samples` lost just before `next_payload`, out of its redundancy, if it has any."""
         ...

@@ -71,6 +71,9 @@ class PcmDecoder:
         narrow = np.concatenate(parts) if parts else np.empty(0, np.float32)
         return self._concealer.received(self._resampler.process(narrow))
 
+    def has_redundancy(self, payload: bytes) -> bool:
+        return False
+
     def recover(self, next_payload: bytes, samples: int) -> Pcm | None:
         return None
 

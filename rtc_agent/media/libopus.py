@@ -147,6 +147,12 @@ class LibopusDecoder:
         """One packet to its samples."""
         return self._run(payload, MAX_PACKET_SAMPLES, fec=0)
 
+    def has_redundancy(self, payload: bytes) -> bool:
+        """Whether a packet repeats the one before it. libopus before 1.4 cannot tell, and would
+        conceal where there is nothing."""
+        ask = getattr(self._library, "opus_packet_has_lbrr", None)
+        return ask is None or ask(payload, len(payload)) > 0
+
     def recover(self, next_payload: bytes, samples: int) -> Pcm:
         """The lost stretch before `next_payload`, from the redundancy that it carries."""
         return self._run(next_payload, samples, fec=1)

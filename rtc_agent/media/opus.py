@@ -59,8 +59,11 @@ class OpusDecoder:
         except libopus.OpusError as error:
             raise CodecError(str(error)) from error
 
+    def has_redundancy(self, payload: bytes) -> bool:
+        return self._decoder.has_redundancy(payload)
+
     def recover(self, next_payload: bytes, samples: int) -> Pcm | None:
-        if samples % _STEP:
+        if samples % _STEP or not self._decoder.has_redundancy(next_payload):
             return None
         try:
             return self._decoder.recover(next_payload, samples)
@@ -101,6 +104,9 @@ class PyavOpusDecoder:
         if missing > 0:
             pcm = np.concatenate([np.zeros(missing, np.float32), pcm])
         return self._concealer.received(self._resampler.process(pcm))
+
+    def has_redundancy(self, payload: bytes) -> bool:
+        return False
 
     def recover(self, next_payload: bytes, samples: int) -> Pcm | None:
         return None

@@ -122,6 +122,7 @@ def test_opus_loss_is_repaired_by_its_redundancy(lost_index: int) -> None:
     receiver = AudioReceiver(RECEIVED)
     repaired = hear(receiver, kept, ticks)
     assert likeness(repaired, clean, 5 * SAMPLE_RATE, 13 * SAMPLE_RATE) > 0.975
+    assert receiver.stats().recovered_ms > receiver.stats().concealed_ms
     assert receiver.stats().packets_lost == pytest.approx(len(sent) - len(kept), abs=3)
 
 

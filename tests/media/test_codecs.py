@@ -159,3 +159,20 @@ def test_without_libopus_the_fallback_is_named_and_works(
         encoder.expect_loss(20)
     finally:
         libopus.load.cache_clear()
+
+
+def test_only_redundancy_that_is_there_is_used() -> None:
+    source = read_speech()[24_000:72_000]
+    library = libopus.load()
+    assert library is not None
+    for loss, expected in ((0, False), (20, True)):
+        encoder = libopus.LibopusEncoder(
+            library, bitrate=32_000, complexity=5, expected_loss_percent=loss
+        )
+        sent = [encoder.encode(source[i : i + 480]) for i in range(0, len(source), 480)]
+        decoder = decoder_for("opus")
+        for payload in sent[:40]:
+            decoder.decode(payload)
+        found = [decoder.recover(payload, 480) is not None for payload in sent[41:]]
+        assert any(found) == expected
+    assert decoder_for("opus").recover(sent[50], 477) is None
