@@ -50,6 +50,19 @@ class TrackStatus(BaseModel):
     enabled: bool
 
 
+class ClientMessage(BaseModel):
+    """An application's own message: a name and whatever goes with it."""
+
+    t: str
+    d: Any = None
+
+
+class LevelsWish(BaseModel):
+    """Of the client message `audio-levels`."""
+
+    enabled: bool = True
+
+
 class Keys(BaseModel):
     """Of `dtmf`: several keys since 2.1, one before."""
 
@@ -63,7 +76,6 @@ _UNSUPPORTED = {
     "raw-audio": "Audio comes over the media track, not over messages.",
     "raw-audio-batch": "Audio comes over the media track, not over messages.",
     "llm-function-call-result": "This agent calls no functions.",
-    "client-message": "This agent has no messages of its own to take.",
 }
 _IGNORED = ("ui-event", "ui-snapshot", "ui-cancel-job-group")
 """Told without being asked, by clients that describe their screen; no answer is waited for."""
@@ -87,6 +99,7 @@ class RtviDialect:
         """Whole sentences of a burst that is not audible yet."""
         self._segment = 0
         self._caller_stopped: int | None = None
+        self._wants_levels = False
 
     def encode(self, event: CallEvent) -> Sequence[str]:
         if isinstance(event, events.Ready):
@@ -123,6 +136,8 @@ class RtviDialect:
                 commands.append(events.Hangup())
             case "dtmf":
                 return self._dtmf(envelope)
+            case "client-message":
+                replies.append(self._serve(envelope))
             case type_ if type_ in _UNSUPPORTED:
                 replies.append(_refusal(envelope, _UNSUPPORTED[type_]))
             case type_ if type_ not in _IGNORED:
@@ -185,7 +200,7 @@ class RtviDialect:
                 yield _message("server-message", notice)
             case events.Stats(figures=figures):
                 yield _message("server-message", {"type": "stats", **figures})
-            case events.Levels(caller=caller, agent=agent):
+            case events.Levels(caller=caller, agent=agent) if self._wants_levels:
                 yield _message("user-audio-level", {"value": caller})
                 yield _message("bot-audio-level", {"value": agent})
 
@@ -241,6 +256,24 @@ class RtviDialect:
         self._caller_stopped = None
         agent = self._ready.agent if self._ready is not None else "agent"
         yield _message("metrics", {"ttfb": [{"processor": agent, "value": round(seconds, 3)}]})
+
+    def _serve(self, envelope: Envelope) -> str:
+        """A client message. Levels come only to those who ask: clients know no such message, and
+        hand each of them to the application."""
+        try:
+            message = ClientMessage.model_validate(envelope.data or {})
+        except ValidationError:
+            return _refusal(envelope, "client-message needs `t`, its name.")
+        if message.t != "audio-levels":
+            known = "the one that is taken is `audio-levels`"
+            return _refusal(envelope, f"No client message {message.t[:64]!r} is taken; {known}.")
+        try:
+            wish = LevelsWish.model_validate({} if message.d is None else message.d)
+        except ValidationError:
+            return _refusal(envelope, "audio-levels takes `enabled`, true or false.")
+        self._wants_levels = wish.enabled
+        served = {"t": message.t, "d": {"enabled": wish.enabled}}
+        return _message("server-response", served, envelope.id)
 
     def _dtmf(self, envelope: Envelope) -> Received:
         try:

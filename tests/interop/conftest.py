@@ -39,10 +39,8 @@ def _installed() -> bool:
     return done.is_file() and done.stat().st_mtime >= lock.stat().st_mtime
 
 
-@pytest.fixture(scope="session")
-def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with all clients in one script, of the versions in the lock file, and once more with
-    pipecat's of RTVI 1."""
+def install_packages() -> None:
+    """Have the packages of the lock file in `PACKAGES`."""
     if shutil.which("npm") is None or shutil.which("node") is None:
         unavailable("npm is not installed (Debian packages: nodejs, npm)")
     if not _installed():
@@ -52,6 +50,13 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
         )
         if installed.returncode:
             unavailable(f"npm ci failed: {installed.stderr[-500:]}")
+
+
+@pytest.fixture(scope="session")
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with all clients in one script, of the versions in the lock file, and once more with
+    pipecat's of RTVI 1."""
+    install_packages()
     folder = tmp_path_factory.mktemp("clients")
     _bundle(folder / "clients.js")
     _bundle(

@@ -51,7 +51,9 @@ async def test_keys_and_requests_are_answered(client: Client) -> None:
     )
     assert notice["digits"] == "12#"
     refused = await client.do("pipecat.request", "weather", {"where": "here"})
-    assert "no messages of its own" in str(refused["error"])
+    assert "No client message" in str(refused["error"])
+    served = await client.do("pipecat.request", "audio-levels", {"enabled": True})
+    assert served["answer"] == {"enabled": True}
     await client.do("pipecat.sendText", "hello")
     assert await client.reports("pipecat", named("onMessageError"))
     await client.do("pipecat.disconnect")

@@ -140,6 +140,10 @@ def test_the_caller_speaking_and_the_response_time() -> None:
 
 def test_levels_stats_and_notices() -> None:
     talk = Talk()
+    assert talk.tell(events.Levels(caller=0.5, agent=0.25)) == []
+    (served,), _ = talk.receive(message("client-message", {"t": "audio-levels"}))
+    assert served["type"] == "server-response" and served["id"] == "abcd1234"
+    assert served["data"] == {"t": "audio-levels", "d": {"enabled": True}}
     assert talk.tell(events.Levels(caller=0.5, agent=0.25)) == [
         {"label": "rtvi-ai", "type": "user-audio-level", "data": {"value": 0.5}},
         {"label": "rtvi-ai", "type": "bot-audio-level", "data": {"value": 0.25}},
@@ -215,6 +219,15 @@ def test_disconnect_bot_hangs_up() -> None:
 )
 def test_messages_that_want_no_answer(body: Any, commands: list[events.Command]) -> None:
     assert Talk().receive(body) == ([], commands)
+
+
+@pytest.mark.parametrize(
+    "data", [{}, {"t": 3}, {"t": "weather"}, {"t": "audio-levels", "d": {"enabled": "maybe"}}]
+)
+def test_client_messages_that_are_not_taken(data: dict[str, Any]) -> None:
+    (reply,), commands = Talk().receive(message("client-message", data))
+    assert commands == []
+    assert reply["type"] == "error-response" and reply["id"] == "abcd1234"
 
 
 @pytest.mark.parametrize("type_", ["send-text", "client-message", "raw-audio", "made-up"])
