@@ -82,6 +82,11 @@ class Settings(BaseSettings):
         description="of keys and values: auto and model are the weights' own, int8 holds twice the "
         "calls on a GPU",
     )
+    weights: Literal["model", "int8", "int4"] = Field(
+        "model",
+        description="form of the transformers' matrices: model is of dtype; int8 and int4 fit a "
+        "smaller GPU and are less exact",
+    )
     cpu_threads: int = Field(1, ge=1, le=256, description="threads of a model that runs on the CPU")
     sessions: int = Field(4, ge=1, le=1024, description="calls at once; one more gets a 503")
     media_workers: int = Field(

@@ -9,6 +9,7 @@ import torch
 from rtc_agent.engine.lockstep import LockstepParts
 from rtc_agent.model.detokenizer import Detokenizer
 from rtc_agent.model.prompts import SILENCE_FRAMES, Voice, VoiceCodes
+from rtc_agent.model.quantised import WeightFormat
 from rtc_agent.model.random_weights import random_lm, random_mimi
 from rtc_agent.model.spec import ModelSpec
 from rtc_agent.model.tiny import TINY_SPEC
@@ -32,7 +33,9 @@ class PromptVoices:
         return VoiceCodes(torch.randint(0, self.bins, (spoken, 8), generator=generator))
 
 
-def random_model(device: torch.device, dtype: torch.dtype, *, tiny: bool) -> LockstepParts:
+def random_model(
+    device: torch.device, dtype: torch.dtype, *, tiny: bool, form: WeightFormat = "model"
+) -> LockstepParts:
     """A model of random weights.
 
     Args:
@@ -41,7 +44,7 @@ def random_model(device: torch.device, dtype: torch.dtype, *, tiny: bool) -> Loc
     spec = TINY_SPEC if tiny else ModelSpec.released()
     return LockstepParts(
         spec=spec,
-        lm=random_lm(spec.lm, 0, device=device, dtype=dtype),
+        lm=random_lm(spec.lm, 0, device=device, dtype=dtype, form=form),
         mimi=random_mimi(spec.mimi, 0, device=device),
         text_encoder=None,
         text_stream=lambda: Detokenizer((b"a",) * spec.lm.text_card),

@@ -13,6 +13,7 @@ from rtc_agent.bench.tick import WINDOWS, TickBench
 from rtc_agent.engine.devices import choose_device, usual_dtype
 from rtc_agent.errors import InvalidRequest
 from rtc_agent.model.backend import KvDtype, backend_for
+from rtc_agent.model.quantised import WeightFormat
 
 Row = Mapping[str, Any]
 
@@ -25,6 +26,7 @@ def measure(
     device: str,
     dtype: str,
     kv_dtype: str,
+    weights: str,
     kernels: str,
     tiny: bool,
     progress: Callable[[Row], None],
@@ -44,12 +46,16 @@ def measure(
     names = windows.split(",")
     _check("window", names, WINDOWS)
     _check("kv-dtype", [kv_dtype], get_args(KvDtype))
+    _check("weights", [weights], get_args(WeightFormat))
     _check("kernels", [kernels], ("auto", "off"))
     where = choose_device(device)
     kind = usual_dtype(where) if dtype == "auto" else dtype
     _check("dtype", [kind], ("float32", "bfloat16", "float16"))
     backend = backend_for(where, kernels=kernels == "auto", kv=cast(KvDtype, kv_dtype))
-    parts = random_model(where, getattr(torch, kind), tiny=tiny)
+    if where.type == "cpu":
+        torch.set_num_threads(1)
+    form = cast(WeightFormat, weights)
+    parts = random_model(where, getattr(torch, kind), tiny=tiny, form=form)
     bench = TickBench(parts, backend, "int8" if kv_dtype == "int8" else kind, ticks=ticks)
     rows = []
     for count in counts:
@@ -61,7 +67,8 @@ def measure(
         "date": datetime.date.today().isoformat(),
         "device": torch.cuda.get_device_name(where) if where.type == "cuda" else "CPU",
         "torch": torch.__version__,
-        "weights": kind,
+        "dtype": kind,
+        "weights": weights,
         "sizes": "tiny" if tiny else "released",
         "copy_tb_s": None if bench.copy_rate is None else round(bench.copy_rate / 1e12, 3),
         "ticks": ticks,

@@ -29,6 +29,9 @@ def tick(
     kv_dtype: Annotated[
         str, typer.Option(help="Of keys and values: auto, model or int8.")
     ] = "auto",
+    weights: Annotated[
+        str, typer.Option(help="Form of the matrices: model, int8 or int4.")
+    ] = "model",
     kernels: Annotated[str, typer.Option(help="auto, or off for plain torch.")] = "auto",
     tiny: Annotated[bool, typer.Option("--tiny", help="The tiny agent's sizes.")] = False,
     as_json: Annotated[
@@ -46,6 +49,7 @@ def tick(
             device=device,
             dtype=dtype,
             kv_dtype=kv_dtype,
+            weights=weights,
             kernels=kernels,
             tiny=tiny,
             progress=lambda row: None if as_json else typer.echo(_line(row)),

@@ -31,6 +31,10 @@ def serve(
         str | None,
         typer.Option(help="Of keys and values: auto, model or int8.", show_default="auto"),
     ] = None,
+    weights: Annotated[
+        str | None,
+        typer.Option(help="Form of the matrices: model, int8 or int4.", show_default="model"),
+    ] = None,
     kernels: Annotated[
         str | None, typer.Option(help="auto, or off for plain torch on a GPU.", show_default="auto")
     ] = None,
@@ -88,6 +92,7 @@ def serve(
         device=device,
         dtype=dtype,
         kv_dtype=kv_dtype,
+        weights=weights,
         kernels=kernels,
         sessions=sessions,
         media_workers=media_workers,

@@ -67,6 +67,7 @@ def folder_stepper(
         free=free_memory(device),
         prefix_bytes=prefix_bytes,
         kv_dtype=settings.kv_dtype,
+        form=settings.weights,
     )
 
     text = folder.text_model()
@@ -78,6 +79,7 @@ def folder_stepper(
             folder.spec.lm,
             device=device,
             dtype=getattr(torch, dtype),
+            form=settings.weights,
             progress=_by_tenths(report, "language model"),
         ),
         mimi=load_mimi(

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from rtc_agent.errors import CheckpointError
 from rtc_agent.model.mimi_weights import MimiWeights, assemble_mimi
+from rtc_agent.model.quantised import WeightFormat
 from rtc_agent.model.spec import DEPFORMER_STEPS, LmSpec, MimiSpec
 from rtc_agent.model.weights import LmWeights, assemble_lm
 
@@ -93,6 +94,7 @@ def load_lm(
     *,
     device: torch.device | str = "cpu",
     dtype: torch.dtype = torch.float32,
+    form: WeightFormat = "model",
     progress: Progress | None = None,
 ) -> LmWeights:
     """Read the language model.
@@ -122,7 +124,7 @@ def load_lm(
         parts = [file.read(k) for k in list(split[key])[:DEPFORMER_STEPS]]
         return parts[0] if len(parts) == 1 else torch.cat(parts)
 
-    return assemble_lm(spec, fetch)
+    return assemble_lm(spec, fetch, form)
 
 
 def _steps_in(found: Mapping[str, tuple[int, ...]], spec: LmSpec) -> int:

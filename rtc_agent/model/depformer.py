@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from rtc_agent.model.layers import attend, gated_ffn, rms_norm
+from rtc_agent.model.quantised import linear
 from rtc_agent.model.spec import DEPFORMER_STEPS, LmSpec
 from rtc_agent.model.weights import LmWeights
 
@@ -53,23 +54,23 @@ class Depformer:
         w, spec = self.weights, self.spec
         rows, d = context.shape[0], spec.depformer_dim
         heads, head_dim = spec.depformer_num_heads, spec.depformer_head_dim
-        inputs = F.linear(context, w.dep_in.flatten(0, 1)).view(rows, DEPFORMER_STEPS, d)
+        inputs = linear(context, w.dep_in.flatten(0, 1)).view(rows, DEPFORMER_STEPS, d)
         token = F.embedding(text, w.dep_text_emb)
         codes = []
         for k in range(steps):
             x = inputs[:, k] + token
             oldest = max(0, k + 1 - spec.depformer_window)
             for i, layer in enumerate(w.dep_layers):
-                qkv = F.linear(rms_norm(x, layer.norm1), layer.in_proj[k])
+                qkv = linear(rms_norm(x, layer.norm1), layer.in_proj[k])
                 q, key, value = qkv.view(rows, 3, heads, head_dim).unbind(1)
                 keys, values = self._keys[i], self._values[i]
                 keys[:, :, k] = key
                 values[:, :, k] = value
                 seen = slice(oldest, k + 1)
                 out = attend(q[:, :, None], keys[:, :, seen], values[:, :, seen], None)
-                x = x + F.linear(out[:, 0], layer.out_proj[k])
+                x = x + linear(out[:, 0], layer.out_proj[k])
                 x = x + gated_ffn(rms_norm(x, layer.norm2), layer.linear_in[k], layer.linear_out[k])
-            code = pick(k, F.linear(x, w.dep_heads[k]))
+            code = pick(k, linear(x, w.dep_heads[k]))
             codes.append(code)
             if k + 1 < steps:
                 token = F.embedding(code, w.dep_audio_emb[k])

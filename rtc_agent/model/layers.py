@@ -8,6 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from rtc_agent.model.quantised import Weight, linear
+
 RMS_EPS = 1e-8
 
 
@@ -18,10 +20,10 @@ def rms_norm(x: Tensor, alpha: Tensor) -> Tensor:
     return (wide * (alpha.float() * scale)).to(x.dtype)
 
 
-def gated_ffn(x: Tensor, linear_in: Tensor, linear_out: Tensor) -> Tensor:
+def gated_ffn(x: Tensor, linear_in: Weight, linear_out: Weight) -> Tensor:
     """`linear_out(silu(a) · b)`, where a and b are the halves of `linear_in(x)`."""
-    a, b = F.linear(x, linear_in).chunk(2, dim=-1)
-    return F.linear(F.silu(a) * b, linear_out)
+    a, b = linear(x, linear_in).chunk(2, dim=-1)
+    return linear(F.silu(a) * b, linear_out)
 
 
 class Rope:

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from rtc_agent.errors import NotEnoughMemory
-from rtc_agent.model.spec import CODEBOOKS, DEPFORMER_STEPS, ModelSpec
+from rtc_agent.model.quantised import GROUP, WeightFormat
+from rtc_agent.model.spec import CODEBOOKS, DEPFORMER_STEPS, LmSpec, ModelSpec
 
 _FLOAT32 = 4
+_FLOAT16 = 2
 _DTYPES = {"float32": 4, "bfloat16": 2, "float16": 2}
 _ROW_BYTES = 12 << 20
 """A session beside its rings, at the released sizes: codec activations 8 MiB at their peak, logits
@@ -49,6 +51,7 @@ def memory_need(
     *,
     prefix_bytes: int = 0,
     kv_dtype: str = "model",
+    form: WeightFormat = "model",
 ) -> MemoryNeed:
     """What a model of these sizes takes.
 
@@ -57,6 +60,7 @@ def memory_need(
         device_type: cuda or cpu.
         prefix_bytes: most that prompts kept for the next caller may take.
         kv_dtype: int8, or anything else for keys and values of `dtype`.
+        form: of the transformers' matrices.
     """
     size, lm, mimi = _DTYPES[dtype], spec.lm, spec.mimi
     # The ring's keys and values; then the codec's, of its two transformers.
@@ -68,7 +72,7 @@ def memory_need(
     used_mimi = replace(mimi, n_q_total=CODEBOOKS)
     return MemoryNeed(
         dtype=dtype,
-        weights=size * sum(map(math.prod, lm.shapes(DEPFORMER_STEPS).values())),
+        weights=_lm_bytes(lm, size, form),
         codec=_FLOAT32 * sum(map(math.prod, used_mimi.shapes().values())),
         session=ring + _FLOAT32 * codec_ring + _ROW_BYTES,
         kv_dtype=kv_dtype,
@@ -85,6 +89,7 @@ def require_memory(
     free: int,
     prefix_bytes: int = 0,
     kv_dtype: str = "model",
+    form: WeightFormat = "model",
 ) -> MemoryNeed:
     """Refuse what would not fit, before anything is loaded.
 
@@ -96,20 +101,31 @@ def require_memory(
         NotEnoughMemory: with need, free, and the flag that makes it fit.
     """
     kind = device.partition(":")[0]
-    need = memory_need(spec, dtype, kind, prefix_bytes=prefix_bytes, kv_dtype=kv_dtype)
+
+    def needed(dtype: str, kv_dtype: str, form: WeightFormat) -> MemoryNeed:
+        return memory_need(
+            spec, dtype, kind, prefix_bytes=prefix_bytes, kv_dtype=kv_dtype, form=form
+        )
+
+    need = needed(dtype, kv_dtype, form)
     total = need.total(sessions)
     if total <= free:
         return need
     least, advice = need, ""
     if fitting := need.sessions_in(free):
         advice = f"--sessions {fitting} fits."
-        narrow = memory_need(spec, dtype, kind, prefix_bytes=prefix_bytes, kv_dtype="int8")
+        narrow = needed(dtype, "int8", form)
         if kind == "cuda" and (most := narrow.sessions_in(free)) > fitting:
             advice = f"--sessions {fitting} fits, with --kv-dtype int8 {min(most, sessions)} do."
     elif _DTYPES[dtype] > _DTYPES["bfloat16"]:
-        least = memory_need(spec, "bfloat16", kind, prefix_bytes=prefix_bytes)
+        least = needed("bfloat16", kv_dtype, form)
         if fitting := min(sessions, least.sessions_in(free)):
             advice = f"--dtype bfloat16 --sessions {fitting} fits."
+    if not advice and kind == "cuda":
+        for narrower in _narrower(form):
+            if fitting := min(sessions, needed(dtype, kv_dtype, narrower).sessions_in(free)):
+                advice = f"--weights {narrower} --sessions {fitting} fits."
+                break
     if not advice:
         advice = (
             f"One session needs {_gib(least.total(1))} in {least.dtype}; choose another --device, "
@@ -120,6 +136,25 @@ def require_memory(
         f"(weights {_gib(need.weights + need.codec)}, each session {_gib(need.session)}, "
         f"workspace {_gib(need.fixed)}) and {_gib(free)} are free. {advice}"
     )
+
+
+def _narrower(form: WeightFormat) -> tuple[WeightFormat, ...]:
+    forms: tuple[WeightFormat, ...] = ("model", "int8", "int4")
+    return forms[forms.index(form) + 1 :]
+
+
+def _lm_bytes(lm: LmSpec, size: int, form: WeightFormat) -> int:
+    total = 0
+    for key, shape in lm.shapes(DEPFORMER_STEPS).items():
+        count, columns = math.prod(shape), shape[-1]
+        matrix = key.startswith(("transformer.", "depformer.", "depformer_in.", "linears."))
+        if form == "model" or not matrix or key.endswith("alpha"):
+            total += size * count
+        elif form == "int8" or not key.startswith("transformer."):
+            total += count + _FLOAT32 * (count // columns)
+        else:
+            total += count // 2 + _FLOAT16 * (count // GROUP)
+    return total
 
 
 def free_memory(device: Any) -> int:

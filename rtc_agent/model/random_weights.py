@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from rtc_agent.model.mimi_weights import MimiWeights, assemble_mimi
+from rtc_agent.model.quantised import WeightFormat
 from rtc_agent.model.spec import COLUMN_ROWS, DEPFORMER_STEPS, LmSpec, MimiSpec
 from rtc_agent.model.weights import Fetch, LmWeights, assemble_lm
 
@@ -31,11 +32,12 @@ def random_lm(
     *,
     device: torch.device | str = "cpu",
     dtype: torch.dtype = torch.float32,
+    form: WeightFormat = "model",
 ) -> LmWeights:
     """A language model of the spec's sizes, drawn on the device."""
     shapes = spec.shapes(DEPFORMER_STEPS)
     fetch = _fetch(shapes, _lm_scale, seed, torch.device(device), dtype)
-    return assemble_lm(spec, fetch)
+    return assemble_lm(spec, fetch, form)
 
 
 def random_mimi(spec: MimiSpec, seed: int, *, device: torch.device | str = "cpu") -> MimiWeights:

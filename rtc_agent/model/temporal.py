@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from rtc_agent.model.layers import Rope, attend, gated_ffn, rms_norm, rotate
+from rtc_agent.model.quantised import linear
 from rtc_agent.model.spec import TEXT_ROW, LmSpec
 from rtc_agent.model.weights import LmWeights
 
@@ -147,13 +148,13 @@ class TemporalTransformer:
         for layer, keys, values in zip(
             self.weights.layers, state.keys.unbind(), state.values.unbind(), strict=True
         ):
-            qkv = F.linear(rms_norm(x, layer.norm1), layer.in_proj)
+            qkv = linear(rms_norm(x, layer.norm1), layer.in_proj)
             qkv = qkv.view(rows, 3, spec.num_heads, 1, spec.head_dim)
             q, k = rotate(qkv[:, :2, :, 0], cos, sin).unsqueeze(3).unbind(1)
             keys.scatter_(2, write, k)
             values.scatter_(2, write, qkv[:, 2])
             heads = attend(q, keys, values, seen)
-            x = x + F.linear(heads[:, 0], layer.out_proj)
+            x = x + linear(heads[:, 0], layer.out_proj)
             x = x + gated_ffn(rms_norm(x, layer.norm2), layer.linear_in, layer.linear_out)
         return rms_norm(x, self.weights.out_norm)
 
@@ -183,13 +184,13 @@ class Prefill:
         )
         seen = (age >= 0) & (age < spec.window)
         for i, layer in enumerate(weights.layers):
-            qkv = F.linear(rms_norm(x, layer.norm1), layer.in_proj)
+            qkv = linear(rms_norm(x, layer.norm1), layer.in_proj)
             q, k, v = qkv.view(n, 3, spec.num_heads, spec.head_dim).permute(1, 2, 0, 3)[:, None]
             keys = torch.cat((self._past[i][0], rotate(k, cos, sin)), dim=2)
             values = torch.cat((self._past[i][1], v), dim=2)
             heads = attend(rotate(q, cos, sin), keys, values, seen)
             self._past[i] = (keys[:, :, -spec.window :], values[:, :, -spec.window :])
-            x = x + F.linear(heads[0], layer.out_proj)
+            x = x + linear(heads[0], layer.out_proj)
             x = x + gated_ffn(rms_norm(x, layer.norm2), layer.linear_in, layer.linear_out)
         self._length += n
         self._last = rms_norm(x[-1], weights.out_norm)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from rtc_agent.model.quantised import Weight, WeightFormat, narrowed
 from rtc_agent.model.spec import COLUMN_ROWS, DEPFORMER_STEPS, LmSpec
 
 Fetch = Callable[[str, int | None], Tensor]
@@ -20,15 +21,15 @@ class TemporalLayer:
 
     norm1: Tensor
     """[dim]"""
-    in_proj: Tensor
+    in_proj: Weight
     """[3 · dim, dim]: q, k, v, heads contiguous in each."""
-    out_proj: Tensor
+    out_proj: Weight
     """[dim, dim]"""
     norm2: Tensor
     """[dim]"""
-    linear_in: Tensor
+    linear_in: Weight
     """[2 · hidden, dim]: the half that goes through SiLU first."""
-    linear_out: Tensor
+    linear_out: Weight
     """[dim, hidden]"""
 
 
@@ -38,15 +39,15 @@ class DepformerLayer:
 
     norm1: Tensor
     """[d], shared by the steps."""
-    in_proj: Tensor
+    in_proj: Weight
     """[steps, 3 · d, d]"""
-    out_proj: Tensor
+    out_proj: Weight
     """[steps, d, d]"""
     norm2: Tensor
     """[d], shared by the steps."""
-    linear_in: Tensor
+    linear_in: Weight
     """[steps, 2 · hidden, d]"""
-    linear_out: Tensor
+    linear_out: Weight
     """[steps, d, hidden]"""
 
 
@@ -63,14 +64,14 @@ class LmWeights:
     """[dim]"""
     text_linear: Tensor
     """[text_card, dim]"""
-    dep_in: Tensor
+    dep_in: Weight
     """[steps, d, dim]"""
     dep_text_emb: Tensor
     """[text_card + 2, d]"""
     dep_audio_emb: Tensor
     """[steps − 1, card + 2, d]"""
     dep_layers: tuple[DepformerLayer, ...]
-    dep_heads: Tensor
+    dep_heads: Weight
     """[steps, card, d]"""
 
     @property
@@ -82,13 +83,23 @@ class LmWeights:
         return self.text_linear.dtype
 
 
-def assemble_lm(spec: LmSpec, fetch: Fetch) -> LmWeights:
+def assemble_lm(spec: LmSpec, fetch: Fetch, form: WeightFormat = "model") -> LmWeights:
     """Group the language model's tensors; steps of the depformer past the eighth are not fetched.
 
-    Tensors that are used stacked are copied into place one by one, so that the peak is the model
-    and one tensor more.
+    Tensors that are used stacked are copied into place one by one, and narrowed as soon as they
+    are there, so that the peak is the model and one tensor more.
+
+    Args:
+        form: of the transformers' matrices; with int4 the depformer, where an error goes into the
+            next code at once, keeps eight bits.
     """
     steps, e = DEPFORMER_STEPS, spec.depformer_dim
+
+    def wide_or(bits: int) -> Callable[[Tensor], Weight]:
+        return lambda weight: weight if form == "model" else narrowed(weight, bits)
+
+    matrix = wide_or(4 if form == "int4" else 8)
+    step_matrix = wide_or(8)
 
     def stack(keys: list[str], spare_rows: int = 0) -> Tensor:
         first = fetch(keys[0], None)
@@ -103,11 +114,11 @@ def assemble_lm(spec: LmSpec, fetch: Fetch) -> LmWeights:
         p = f"transformer.layers.{i}."
         return TemporalLayer(
             norm1=fetch(p + "norm1.alpha", None).flatten(),
-            in_proj=fetch(p + "self_attn.in_proj_weight", None),
-            out_proj=fetch(p + "self_attn.out_proj.weight", None),
+            in_proj=matrix(fetch(p + "self_attn.in_proj_weight", None)),
+            out_proj=matrix(fetch(p + "self_attn.out_proj.weight", None)),
             norm2=fetch(p + "norm2.alpha", None).flatten(),
-            linear_in=fetch(p + "gating.linear_in.weight", None),
-            linear_out=fetch(p + "gating.linear_out.weight", None),
+            linear_in=matrix(fetch(p + "gating.linear_in.weight", None)),
+            linear_out=matrix(fetch(p + "gating.linear_out.weight", None)),
         )
 
     def depformer(i: int) -> DepformerLayer:
@@ -116,11 +127,13 @@ def assemble_lm(spec: LmSpec, fetch: Fetch) -> LmWeights:
         out_proj = fetch(p + "self_attn.out_proj.weight", steps * e)
         return DepformerLayer(
             norm1=fetch(p + "norm1.alpha", None).flatten(),
-            in_proj=in_proj.view(steps, 3 * e, e),
-            out_proj=out_proj.view(steps, e, e),
+            in_proj=step_matrix(in_proj.view(steps, 3 * e, e)),
+            out_proj=step_matrix(out_proj.view(steps, e, e)),
             norm2=fetch(p + "norm2.alpha", None).flatten(),
-            linear_in=stack([f"{p}gating.{k}.linear_in.weight" for k in range(steps)]),
-            linear_out=stack([f"{p}gating.{k}.linear_out.weight" for k in range(steps)]),
+            linear_in=step_matrix(stack([f"{p}gating.{k}.linear_in.weight" for k in range(steps)])),
+            linear_out=step_matrix(
+                stack([f"{p}gating.{k}.linear_out.weight" for k in range(steps)])
+            ),
         )
 
     return LmWeights(
@@ -129,9 +142,9 @@ def assemble_lm(spec: LmSpec, fetch: Fetch) -> LmWeights:
         layers=tuple(temporal(i) for i in range(spec.num_layers)),
         out_norm=fetch("out_norm.alpha", None).flatten(),
         text_linear=fetch("text_linear.weight", None),
-        dep_in=stack([f"depformer_in.{k}.weight" for k in range(steps)]),
+        dep_in=step_matrix(stack([f"depformer_in.{k}.weight" for k in range(steps)])),
         dep_text_emb=stack(["depformer_text_emb.weight"], spare_rows=1)[0],
         dep_audio_emb=stack([f"depformer_emb.{k}.weight" for k in range(steps - 1)], spare_rows=1),
         dep_layers=tuple(depformer(i) for i in range(spec.depformer_num_layers)),
-        dep_heads=stack([f"linears.{k}.weight" for k in range(steps)]),
+        dep_heads=step_matrix(stack([f"linears.{k}.weight" for k in range(steps)])),
     )

@@ -277,6 +277,9 @@ async def test_opening_goes_on_between_ticks_without_making_one_late() -> None:
         assert opening.ready == 1
         assert stepper.pieces_done == 30
         assert max(late) < 1e-6
+        status = bench.engine.status()
+        assert status.open_ms_p99 > 400
+        assert status.piece_ms_max == pytest.approx(15)
         assert live.indices == list(range(len(live.indices)))
 
 

@@ -16,6 +16,7 @@ from rtc_agent.model.backend import TORCH, Backend, KvDtype, backend_for
 from rtc_agent.model.checkpoint import load_lm
 from rtc_agent.model.frame_model import FrameModel
 from rtc_agent.model.precision import use_exact_float32
+from rtc_agent.model.quantised import WeightFormat
 from rtc_agent.model.random_weights import random_lm, random_mimi
 from rtc_agent.model.spec import ModelSpec
 from tests.golden import golden, golden_spec, replay
@@ -49,10 +50,12 @@ def report(name: str, **figures: object) -> None:
     print(json.dumps({"figure": name, **figures}))
 
 
-def parts(dtype: torch.dtype, spec: ModelSpec = SPEC) -> LockstepParts:
+def parts(
+    dtype: torch.dtype, spec: ModelSpec = SPEC, form: WeightFormat = "model"
+) -> LockstepParts:
     return LockstepParts(
         spec=spec,
-        lm=random_lm(spec.lm, 1, device=CUDA, dtype=dtype),
+        lm=random_lm(spec.lm, 1, device=CUDA, dtype=dtype, form=form),
         mimi=random_mimi(spec.mimi, 1, device=CUDA),
         text_encoder=Bytes(),
         text_stream=Ids,
@@ -62,8 +65,14 @@ def parts(dtype: torch.dtype, spec: ModelSpec = SPEC) -> LockstepParts:
     )
 
 
-def stepper(dtype: torch.dtype, slots: int, backend: Backend | None = None) -> LockstepStepper:
-    return LockstepStepper(parts(dtype), slots, prefill_chunk=8, backend=backend)
+def stepper(
+    dtype: torch.dtype,
+    slots: int,
+    backend: Backend | None = None,
+    form: WeightFormat = "model",
+) -> LockstepStepper:
+    made = parts(dtype, form=form)
+    return LockstepStepper(made, slots, prefill_chunk=8, backend=backend)
 
 
 def kernels(kv: KvDtype = "auto") -> Backend:
@@ -101,7 +110,7 @@ def _frames(model: FrameModel, ticks: int, by_graph: bool) -> list[tuple[object,
 
 
 @pytest.mark.parametrize("kv", ["model", "int8"])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 def test_a_replayed_tick_is_the_launched_one(dtype: torch.dtype, kv: KvDtype) -> None:
     made = parts(dtype)
     with torch.inference_mode():
@@ -112,11 +121,13 @@ def test_a_replayed_tick_is_the_launched_one(dtype: torch.dtype, kv: KvDtype) ->
 
 
 @pytest.mark.parametrize("slots", [2, 9, 40])
-@pytest.mark.parametrize("kv", ["model", "int8"])
-def test_neighbours_and_slots_do_not_show(slots: int, kv: KvDtype) -> None:
+@pytest.mark.parametrize(
+    ("kv", "form"), [("model", "model"), ("int8", "model"), ("model", "int8"), ("int8", "int4")]
+)
+def test_neighbours_and_slots_do_not_show(slots: int, kv: KvDtype, form: WeightFormat) -> None:
     """Bit for bit in bfloat16, in every form of the products: few rows, a tile, several tiles."""
     frames = noise(1, 45)
-    engine = stepper(torch.bfloat16, slots, kernels(kv))
+    engine = stepper(torch.bfloat16, slots, kernels(kv), form)
     for spec in (SAMPLED, PROMPTED):
         alone = run_alone(engine, slots - 1, spec, frames)
         for slot in range(slots - 1):
@@ -161,19 +172,24 @@ def test_an_opening_between_ticks_does_not_show() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kv", "dtype", "least"),
+    ("kv", "form", "dtype", "least"),
     [
-        ("model", torch.float32, 0.999999),
-        ("model", torch.bfloat16, 0.999),
-        ("int8", torch.bfloat16, 0.995),
+        ("model", "model", torch.float32, 0.999999),
+        ("model", "model", torch.bfloat16, 0.999),
+        ("int8", "model", torch.bfloat16, 0.995),
+        ("model", "int8", torch.bfloat16, 0.998),
+        ("model", "int4", torch.bfloat16, 0.9),
     ],
 )
-def test_logits_stay_near_float32(kv: KvDtype, dtype: torch.dtype, least: float) -> None:
+def test_logits_stay_near_float32(
+    kv: KvDtype, form: WeightFormat, dtype: torch.dtype, least: float
+) -> None:
     """The same small weights and the same tokens, over the ring's end too."""
     spec, file = golden_spec("lm_a").lm, golden("lm_a") / "model.safetensors"
     users = replay("lm_a")["user_codes"].long().to(CUDA)
     wide = TORCH.language_model(spec, load_lm(file, spec, device=CUDA), 1)
-    narrow = kernels(kv).language_model(spec, load_lm(file, spec, device=CUDA, dtype=dtype), 1)
+    weights = load_lm(file, spec, device=CUDA, dtype=dtype, form=form)
+    narrow = kernels(kv).language_model(spec, weights, 1)
     live = torch.ones(1, dtype=torch.bool, device=CUDA)
     cosines, same = [], []
     with torch.inference_mode():
@@ -187,6 +203,7 @@ def test_logits_stay_near_float32(kv: KvDtype, dtype: torch.dtype, least: float)
         "logits against float32",
         dtype=str(dtype),
         kv=kv,
+        weights=form,
         least=min(cosines),
         mean=sum(cosines) / len(cosines),
         same_best=sum(same) / len(same),
@@ -211,3 +228,55 @@ def test_a_tick_that_cannot_be_captured_stops_the_start(monkeypatch: pytest.Monk
     open_slot(engine, 0, GREEDY)
     result = engine.step(np.zeros((1, FRAME_SAMPLES), np.float32), np.ones(1, np.bool_))
     assert not result.failed
+
+
+@pytest.mark.parametrize(("form", "gib"), [("int8", 12), ("int4", 8)])
+def test_narrow_weights_hold_one_call_in_a_small_card(form: WeightFormat, gib: int) -> None:
+    """Everything that torch ever took, and what CUDA takes beside; a prompt is opened too."""
+    spec = ModelSpec.released()
+    torch.cuda.synchronize()
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats()
+    held = torch.cuda.memory_reserved()
+    engine = LockstepStepper(parts(torch.bfloat16, spec, form), 1)
+    open_slot(engine, 0, SessionSpec("coded", "You are a helpful guide."))
+    for frame in noise(1, 20):
+        result = engine.step(frame[None], np.ones(1, np.bool_))
+        assert not result.failed
+    free, total = torch.cuda.mem_get_info()
+    beside = total - free - torch.cuda.memory_reserved()
+    peak = torch.cuda.max_memory_reserved() - held + beside
+    report("peak memory", weights=form, gib=round(peak / 2**30, 2), beside=round(beside / 2**30, 2))
+    engine.shutdown()
+    assert peak <= gib << 30
+
+
+@pytest.mark.parametrize("form", ["int8", "int4"])
+def test_released_sizes_stay_near_bfloat16(form: WeightFormat) -> None:
+    """Random weights: the text logits over forced tokens."""
+    spec = ModelSpec.released().lm
+    wide, narrow = (
+        kernels().language_model(
+            spec, random_lm(spec, 1, device=CUDA, dtype=torch.bfloat16, form=made), 1
+        )
+        for made in ("model", form)
+    )
+    live = torch.ones(1, dtype=torch.bool, device=CUDA)
+    generator = torch.Generator(CUDA).manual_seed(1)
+    cosines, same = [], []
+    with torch.inference_mode():
+        for _ in range(40):
+            user = torch.randint(0, spec.card, (1, 8), generator=generator, device=CUDA)
+            a = wide.tick(user, live, greedy=True).text_logits.float()
+            b = narrow.tick(user, live, greedy=True).text_logits.float()
+            narrow.state.column.copy_(wide.state.column)
+            cosines.append(F.cosine_similarity(a, b).item())
+            same.append((a.argmax() == b.argmax()).item())
+    report(
+        "released sizes against bfloat16",
+        weights=form,
+        least=min(cosines),
+        mean=sum(cosines) / len(cosines),
+        same_best=sum(same) / len(same),
+    )
+    assert min(cosines) > (0.995 if form == "int8" else 0.9)

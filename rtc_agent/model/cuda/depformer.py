@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from rtc_agent.model.cuda.launch import Launch
-from rtc_agent.model.cuda.linear import Linear, launch_add_norm, launch_gemv
+from rtc_agent.model.cuda.linear import launch_add_norm, launch_gemv, product
 from rtc_agent.model.kernels.step_attention import step_attention_kernel
 from rtc_agent.model.spec import DEPFORMER_STEPS, LmSpec
 from rtc_agent.model.weights import LmWeights
@@ -55,15 +55,15 @@ class DepformerGraph:
         self._into = weights.dep_in.flatten(0, 1)
         if self.few:
             return
-        self._enter = Linear(self._into, rows)
-        self._heads_out = [Linear(w, rows) for w in weights.dep_heads]
+        self._enter = product(self._into, rows)
+        self._heads_out = [product(weights.dep_heads[k], rows) for k in range(DEPFORMER_STEPS)]
         self._layers = [
             [
                 (
-                    Linear(w.in_proj[k], rows),
-                    Linear(w.out_proj[k], rows, partial=True),
-                    Linear(w.linear_in[k], rows, gate=True),
-                    Linear(w.linear_out[k], rows, partial=True),
+                    product(w.in_proj[k], rows),
+                    product(w.out_proj[k], rows, partial=True),
+                    product(w.linear_in[k], rows, gate=True),
+                    product(w.linear_out[k], rows, partial=True),
                 )
                 for w in weights.dep_layers
             ]

@@ -11,9 +11,11 @@ import torch
 from torch import Tensor
 
 from rtc_agent.model.cuda.launch import Launch, ceil_div, next_power_of_two, shared_memory
+from rtc_agent.model.cuda.quantised import QuantisedLinear, launch_gemv_quantised
 from rtc_agent.model.kernels.linear import gemv_ahead_kernel, gemv_kernel, linear_kernel
 from rtc_agent.model.kernels.norm import add_norm_kernel
 from rtc_agent.model.layers import RMS_EPS
+from rtc_agent.model.quantised import QuantisedWeight, Weight
 
 _LINES_AHEAD = 4
 """128-byte lines of each weight row fetched while the kernel before is still running."""
@@ -134,9 +136,19 @@ class Linear:
         )
 
 
+Product = Linear | QuantisedLinear
+
+
+def product(weight: Weight, rows: int, *, gate: bool = False, partial: bool = False) -> Product:
+    """The product for a weight in whatever form; arguments as `Linear`'s."""
+    if isinstance(weight, QuantisedWeight):
+        return QuantisedLinear(weight, rows, gate=gate)
+    return Linear(weight, rows, gate=gate, partial=partial)
+
+
 def launch_gemv(
     x: Tensor,
-    weight: Tensor,
+    weight: Weight,
     y: Tensor,
     how: Launch,
     *,
@@ -149,6 +161,9 @@ def launch_gemv(
     Args:
         x: one row, or a few where the weight is no longer than `_LONGEST_AHEAD`.
     """
+    if isinstance(weight, QuantisedWeight):
+        launch_gemv_quantised(x, weight, y, how, alpha=alpha, residual=residual, gate=gate)
+        return
     n, k = weight.shape
     rows = x.numel() // k
     n = n // 2 if gate else n

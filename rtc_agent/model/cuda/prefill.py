@@ -9,6 +9,7 @@ from torch import Tensor
 from rtc_agent.model.cuda.launch import Launch
 from rtc_agent.model.cuda.linear import launch_add_norm
 from rtc_agent.model.kernels.prefill import spread_kernel
+from rtc_agent.model.quantised import linear
 from rtc_agent.model.spec import LmSpec
 from rtc_agent.model.temporal import Prefill, Prefix, TemporalTransformer
 from rtc_agent.model.weights import LmWeights
@@ -58,7 +59,7 @@ class CudaPrefill(Prefill):
         for layer, keys, values, after in zip(
             weights.layers, self._keys, self._values, norms, strict=True
         ):
-            qkv = F.linear(normed, layer.in_proj)
+            qkv = linear(normed, layer.in_proj)
             spread_kernel[(n, spec.num_heads)](
                 qkv,
                 cos,
@@ -76,10 +77,10 @@ class CudaPrefill(Prefill):
             heads = F.scaled_dot_product_attention(
                 q[None], keys[None, :, :last], values[None, :, :last], attn_mask=seen
             )
-            merged = F.linear(heads[0].transpose(0, 1).reshape(n, dim), layer.out_proj)
+            merged = linear(heads[0].transpose(0, 1).reshape(n, dim), layer.out_proj)
             launch_add_norm(merged[None], h, normed, layer.norm2, how)
-            a, b = F.linear(normed, layer.linear_in).chunk(2, dim=-1)
-            narrowed = F.linear(F.silu(a) * b, layer.linear_out)
+            a, b = linear(normed, layer.linear_in).chunk(2, dim=-1)
+            narrowed = linear(F.silu(a) * b, layer.linear_out)
             launch_add_norm(narrowed[None], h, normed, after, how)
         self._length = last
         self._last = normed[-1].clone()

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from rtc_agent.model.cuda.launch import Launch, ceil_div, next_power_of_two
-from rtc_agent.model.cuda.linear import Linear, launch_add_norm, launch_gemv
+from rtc_agent.model.cuda.linear import launch_add_norm, launch_gemv, product
 from rtc_agent.model.kernels.attention import ring_attention_kernel
 from rtc_agent.model.spec import LmSpec
 from rtc_agent.model.weights import LmWeights, TemporalLayer
@@ -164,9 +164,9 @@ class TemporalGraph:
 
 class _Layer:
     def __init__(self, weights: TemporalLayer, rows: int) -> None:
-        self.project = Linear(weights.in_proj, rows)
-        self.merge = Linear(weights.out_proj, rows, partial=True)
+        self.project = product(weights.in_proj, rows)
+        self.merge = product(weights.out_proj, rows, partial=True)
         self.norm2 = weights.norm2
-        self.widen = Linear(weights.linear_in, rows, gate=True)
-        self.narrow = Linear(weights.linear_out, rows, partial=True)
+        self.widen = product(weights.linear_in, rows, gate=True)
+        self.narrow = product(weights.linear_out, rows, partial=True)
         self.parts = max(self.merge.parts, self.narrow.parts)
