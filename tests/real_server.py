@@ -46,7 +46,7 @@ class RealServer:
         lines: list[str] = []
         async with asyncio.timeout(START_TIMEOUT_S):
             while line := (await process.stdout.readline()).decode():
-                if found := re.fullmatch(r"ready (http://\S+)/\n", line):
+                if found := re.fullmatch(r"ready (https?://\S+)/\n", line):
                     return cls(process, found[1], lines)
                 lines.append(line)
         raise AssertionError(f"the server did not start: {''.join(lines)}")
