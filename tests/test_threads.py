@@ -40,3 +40,29 @@ def test_a_process_ends_while_the_work_goes_on() -> None:
         "asyncio.run(main())\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=30)
+
+
+@pytest.mark.parametrize("status", [0, 2])
+def test_a_command_ends_cleanly_while_a_library_is_at_work(status: int) -> None:
+    """Its thread is inside C++ without the GIL, as when weights are read."""
+    code = (
+        "import asyncio, sys\n"
+        "import torch\n"
+        "from rtc_agent import cli\n"
+        "from rtc_agent.cli import app as application\n"
+        "from rtc_agent.threads import in_daemon_thread\n"
+        "def work():\n"
+        "    while True:\n"
+        "        torch.ones(2_000_000).sort()\n"
+        "async def command():\n"
+        "    asyncio.ensure_future(in_daemon_thread(work))\n"
+        "    await asyncio.sleep(0.3)\n"
+        "def app():\n"
+        "    asyncio.run(command())\n"
+        f"    sys.exit({status})\n"
+        "application.app = app\n"
+        "print('over')\n"
+        "cli.main()\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60)
+    assert (ended.returncode, ended.stdout) == (status, b"over\n"), ended.stderr

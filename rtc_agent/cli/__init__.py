@@ -14,6 +14,16 @@ INTERRUPTED = 130
 def main() -> None:
     """Run the command line. A refusal is one line on stderr and exit status 2, never a trace."""
     try:
+        _run()
+    except SystemExit as end:
+        from rtc_agent.threads import end_process
+
+        end_process(end.code if isinstance(end.code, int) else int(end.code is not None))
+        raise
+
+
+def _run() -> None:
+    try:
         # Imported here, so that Ctrl-C meanwhile is no trace either.
         from rtc_agent.cli.app import app
 

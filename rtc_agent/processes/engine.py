@@ -19,7 +19,7 @@ from rtc_agent.engine.runner import ThreadRunner
 from rtc_agent.errors import RtcAgentError
 from rtc_agent.processes.child import REFUSAL
 from rtc_agent.processes.signals import child_of, tell_parent, until_stopped
-from rtc_agent.threads import in_daemon_thread
+from rtc_agent.threads import end_process, in_daemon_thread
 
 log = logging.getLogger(__name__)
 
@@ -64,6 +64,7 @@ def main() -> None:
         except RtcAgentError as error:
             log.error("%s", error.message)
             sys.exit(REFUSAL)
+    end_process(0)
 
 
 if __name__ == "__main__":
