@@ -46,6 +46,16 @@ async def test_connect_talk_and_leave(client: Client) -> None:
     await client.slots_return()
 
 
+async def test_connecting_again_after_a_call(client: Client) -> None:
+    calls = []
+    for _ in range(2):
+        calls.append(await client.do("realtime.connect", client.server.url))
+        await client.hears_sound()
+        await client.do("realtime.close")
+        await client.slots_return()
+    assert calls[0] != calls[1]
+
+
 async def test_a_response_can_be_interrupted(client: Client) -> None:
     await client.do("realtime.connect", client.server.url)
     await client.reports("realtime", of_type("output_audio_buffer.started"))

@@ -19,14 +19,15 @@ async def connected(client: Client, which: str) -> None:
     await client.until(look)
 
 
-async def test_a_call_both_ways(client: Client) -> None:
-    session = await client.do("whip.publish", client.server.url, "sendrecv")
-    assert session["etag"].startswith('"')
-    await connected(client, "publishing")
-    assert await client.do("whip.direction") == "sendrecv"
-    await client.hears_sound()
-    await client.do("whip.unpublish")
-    await client.slots_return()
+async def test_a_call_both_ways_and_another(client: Client) -> None:
+    for _ in range(2):
+        session = await client.do("whip.publish", client.server.url, "sendrecv")
+        assert session["etag"].startswith('"')
+        await connected(client, "publishing")
+        assert await client.do("whip.direction") == "sendrecv"
+        await client.hears_sound()
+        await client.do("whip.unpublish")
+        await client.slots_return()
 
 
 async def test_publishing_only_and_a_supervisor_who_listens(client: Client) -> None:
