@@ -24,13 +24,11 @@ from rtc_agent.media.moshi_transport import MoshiTransport
 from rtc_agent.media.peer import WebRtcPeer
 from rtc_agent.protocol.sdp import Flow
 from rtc_agent.turn import IceServers
-from signaling.app import create_app
+from signaling.app import MAX_ADDRESS_BYTES, create_app
 from signaling.guard import GUARD
 from signaling.metrics import Metrics
 from signaling.parts import ServerParts, SocketTransport
 
-MAX_ADDRESS_BYTES = 48 * 1024
-"""Of a request's first line: Moshi clients write the whole persona into the address."""
 RECORDINGS_CLOSE_S = 3.0
 HTTP_CLOSE_S = 1.0
 """How long open HTTP requests may take to finish when the server stops."""

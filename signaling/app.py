@@ -18,6 +18,8 @@ from signaling.parts import PARTS, ServerParts
 from signaling.routes import add_protocols
 from signaling.scopes import HOLDERS
 
+MAX_ADDRESS_BYTES = 48 * 1024
+"""Of a request's first line: Moshi clients write the whole persona into the address."""
 MAX_BODY_BYTES = 256 * 1024
 """More than any session description; browsers' are under 10 KiB."""
 

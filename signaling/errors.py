@@ -33,7 +33,7 @@ async def answer_errors(request: web.Request, handler: Handler) -> web.StreamRes
         if error.http_status == 401:
             headers["WWW-Authenticate"] = "Bearer"
         if error.http_status >= 500:
-            log.warning("%s %s refused: %s", request.method, request.path, error.message)
+            log.warning("%s %s refused: %s", request.method, _route(request), error.message)
         return error_response(error.http_status, error.code, error.message, headers)
     except web.HTTPException as error:
         if error.status < 400:
@@ -46,10 +46,16 @@ async def answer_errors(request: web.Request, handler: Handler) -> web.StreamRes
             400, "invalid_request", "The request body cannot be read as its headers describe it."
         )
     except Exception:
-        log.exception("%s %s failed", request.method, request.path)
+        log.exception("%s %s failed", request.method, _route(request))
         return error_response(
             500, "internal_error", "The server failed on this request; its log says more."
         )
+
+
+def _route(request: web.Request) -> str:
+    """The address without what a client wrote into it: an id there opens a session."""
+    resource = request.match_info.route.resource
+    return "(unknown)" if resource is None else resource.canonical
 
 
 def _plain(request: web.Request, error: web.HTTPException) -> str:

@@ -21,6 +21,7 @@ from rtc_agent.exposure import access, guard_rules, require_keys
 from rtc_agent.listening import listen, require_local, signals_set
 from rtc_agent.processes.child import Child, ChildRefused
 from rtc_agent.reloading import Reloader, certificate_of, watch_certificate
+from signaling.app import MAX_ADDRESS_BYTES
 from signaling.front import Front
 
 log = logging.getLogger(__name__)
@@ -99,7 +100,12 @@ async def _run_in(
 
     reloader.use = use
     front.restarts = lambda: {child.name: child.restarts for child in (engine, *workers)}
-    runner = web.AppRunner(front.app(), access_log=None, shutdown_timeout=FRONT_CLOSE_S)
+    runner = web.AppRunner(
+        front.app(),
+        access_log=None,
+        shutdown_timeout=FRONT_CLOSE_S,
+        max_line_size=MAX_ADDRESS_BYTES,
+    )
     for child in (engine, *workers):
         child.start()
     try:

@@ -202,3 +202,19 @@ async def test_ten_thousand_wrong_keys_cost_little_and_keep_nobody_out(
         assert set(found) == {None}
         assert time.process_time() - began < 5, "a hash and four comparisons each"
         assert (await offer(it, bearer("caller")))[0] == 200, "a right key still opens"
+
+
+async def test_no_log_line_has_a_sessions_id_or_a_key(
+    aiohttp_client: StartClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG", "signaling")
+    caplog.set_level("DEBUG", "rtc_agent")
+    async with serving(aiohttp_client, slots=1, access=Access(rules=RULES)) as it:
+        started = await it.client.post("/start", json={}, headers=bearer("caller"))
+        session = (await started.json())["sessionId"]
+        assert (await offer(it, bearer("caller")))[0] == 200
+        full = await it.client.post(f"/sessions/{session}/api/offer", json=OFFER_BODY)
+        assert full.status == 503
+        await offer(it, bearer("wrong"))
+    assert "/sessions/{session}/api/offer refused" in caplog.text
+    assert session not in caplog.text and "secret of" not in caplog.text
