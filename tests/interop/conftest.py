@@ -91,6 +91,7 @@ async def application(bundle: Path) -> AsyncIterator[str]:
 
     app = web.Application()
     app.router.add_get("/page{kind:(-rtvi1)?}", page)
+    app.router.add_static("/opus-recorder", PACKAGES / "opus-recorder" / "dist")
     app.router.add_static("/", bundle)
     runner = web.AppRunner(app)
     await runner.setup()
