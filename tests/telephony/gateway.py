@@ -12,7 +12,9 @@ import aioice.ice
 import pytest
 
 PARTS = ("janus", "baresip", "kamailio")
-MISSING = [part for part in PARTS if shutil.which(part) is None]
+PATH = f"{os.environ.get('PATH', os.defpath)}{os.pathsep}/usr/sbin"
+"""Daemons are where a person's own PATH may not look."""
+MISSING = [part for part in PARTS if shutil.which(part, path=PATH) is None]
 
 DOCKER = Path(__file__).parents[2] / "docker" / "janus"
 """The scripts and configuration that are shipped are the ones that are tested."""
@@ -62,6 +64,7 @@ class RealJanus:
         rtp = 20_000 + (os.getpid() * 97 + self.port) % 20_000
         environment = {
             **os.environ,
+            "PATH": PATH,
             "TMPDIR": str(self.folder),
             "PHONE_IP": "127.0.0.1",
             "MEDIA_IP": media_host() or "",
@@ -113,6 +116,7 @@ class TrialRegistrar:
     async def start(self) -> None:
         environment = {
             **os.environ,
+            "PATH": PATH,
             "TMPDIR": str(self._folder),
             "PHONE_IP": "127.0.0.1",
             "SIP_PORT": str(self._port),
