@@ -6,6 +6,7 @@ squared error. Only the large matrices are narrowed; embeddings, norms and the t
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -20,6 +21,8 @@ GROUP = 32
 """Inputs that share a scale in four bits, at most."""
 _LEAST_GROUP = 16
 """Shorter ones are not worth their scales, nor can tensor cores take them."""
+_AT_ONCE = 1 << 24
+"""Numbers that are widened or narrowed at once."""
 _SHRINKS = (1.0, 0.95, 0.9, 0.85, 0.8, 0.7)
 """Parts of a group's largest weight that its largest step may stand for."""
 
@@ -59,6 +62,11 @@ class QuantisedWeight:
             self.values.flatten(start, end), self.scales.flatten(start, end), self.bits
         )
 
+    def split(self, rows: int) -> list[QuantisedWeight]:
+        """A matrix in parts of so many rows."""
+        parts = zip(self.values.split(rows), self.scales.split(rows), strict=True)
+        return [QuantisedWeight(values, scales, self.bits) for values, scales in parts]
+
     def dense(self, dtype: torch.dtype) -> Tensor:
         """What the numbers stand for."""
         if self.bits == 8:
@@ -72,8 +80,11 @@ Weight: TypeAlias = Tensor | QuantisedWeight
 
 
 def linear(x: Tensor, weight: Weight) -> Tensor:
-    """`x · weightᵀ`, for one matrix in whatever form."""
-    return F.linear(x, weight if isinstance(weight, Tensor) else weight.dense(x.dtype))
+    """`x · weightᵀ`, for one matrix in whatever form; a narrow one is widened a part at a time."""
+    if isinstance(weight, Tensor):
+        return F.linear(x, weight)
+    parts = [F.linear(x, part.dense(x.dtype)) for part in weight.split(_rows_at_once(weight.shape))]
+    return parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
 
 
 def narrowed(weight: Tensor, bits: int) -> Weight:
@@ -81,7 +92,27 @@ def narrowed(weight: Tensor, bits: int) -> Weight:
     group = _group(weight.shape[-1])
     if group < _LEAST_GROUP:
         return weight
-    return _eight_bits(weight) if bits == 8 else _four_bits(weight, group)
+    if weight.ndim > 2:
+        stacked = [_narrow(part, bits, group) for part in weight]
+        return _joined(torch.stack, stacked, bits)
+    return _narrow(weight, bits, group)
+
+
+def _narrow(weight: Tensor, bits: int, group: int) -> QuantisedWeight:
+    """A few rows at a time: what is worked with is several times the size of what is kept."""
+    parts = weight.split(_rows_at_once(weight.shape))
+    narrow = _eight_bits if bits == 8 else _four_bits
+    return _joined(torch.cat, [narrow(part, group) for part in parts], bits)
+
+
+def _joined(
+    join: Callable[[list[Tensor]], Tensor], parts: list[QuantisedWeight], bits: int
+) -> QuantisedWeight:
+    return QuantisedWeight(join([p.values for p in parts]), join([p.scales for p in parts]), bits)
+
+
+def _rows_at_once(shape: Sequence[int]) -> int:
+    return max(1, _AT_ONCE // shape[-1])
 
 
 def _group(columns: int) -> int:
@@ -90,7 +121,7 @@ def _group(columns: int) -> int:
     return 0 if columns % 2 else min(GROUP, half & -half)
 
 
-def _eight_bits(weight: Tensor) -> QuantisedWeight:
+def _eight_bits(weight: Tensor, _: int) -> QuantisedWeight:
     largest = weight.abs().amax(-1).float().clamp(min=1e-12)
     scales = largest / 127
     steps = (weight.float() / scales[..., None]).round_()
@@ -98,12 +129,6 @@ def _eight_bits(weight: Tensor) -> QuantisedWeight:
 
 
 def _four_bits(weight: Tensor, group: int) -> QuantisedWeight:
-    if weight.ndim > 2:
-        # One matrix of a stack at a time keeps the peak low.
-        parts = [_four_bits(part, group) for part in weight]
-        return QuantisedWeight(
-            torch.stack([p.values for p in parts]), torch.stack([p.scales for p in parts]), 4
-        )
     grouped = weight.float().unflatten(-1, (-1, group))
     largest = grouped.abs().amax(-1).clamp(min=1e-6)
     best = torch.full_like(largest, float("inf"))

@@ -10,7 +10,8 @@ from rtc_agent.model.kernels.quantised import gemv_quantised_kernel, linear_quan
 from rtc_agent.model.layers import RMS_EPS
 from rtc_agent.model.quantised import QuantisedWeight
 
-_GEMV_ROWS = 4
+_GEMV_ROWS = 8
+"""Weight rows a block, which share the work of normalising the input."""
 _GEMV_BYTES = 1024
 
 

@@ -6,7 +6,7 @@ import torch
 from rtc_agent.model.kernels.attention import ring_attention_kernel
 from rtc_agent.model.layers import Rope, rotate
 
-ROWS, HEADS, DIM, RING, SPLIT = 2, 2, 16, 12, 8
+ROWS, HEADS, DIM, RING, SPLIT = 2, 2, 16, 20, 16
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
