@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import pickle
 from collections.abc import Callable
@@ -14,7 +15,7 @@ from torch import Tensor
 
 from rtc_agent.errors import CheckpointError
 from rtc_agent.model.prompts import VoiceBundle, VoiceCodes, plan_prompt
-from rtc_agent.model.spec import COLUMN_ROWS, ModelSpec
+from rtc_agent.model.spec import CODEBOOKS, COLUMN_ROWS, ModelSpec
 
 _CACHE_COLUMNS = 4
 _NOT_A_VOICE = (
@@ -62,9 +63,20 @@ def load_voice(content: bytes, label: str, spec: ModelSpec) -> VoiceBundle | Voi
     limits = torch.tensor((spec.lm.text_card, *(spec.lm.card,) * (COLUMN_ROWS - 1)))
     if not (embeddings.isfinite().all() and ((tokens >= -1) & (tokens <= limits[:, None])).all()):
         raise CheckpointError(f"{label} holds values that this model does not have.")
-    if isinstance(codes, Tensor):
-        return VoiceCodes(codes)
+    if codes is not None:
+        return VoiceCodes(_checked_codes(codes, label, len(embeddings) + 1, spec.mimi.bins))
     return VoiceBundle(embeddings[:, 0, 0], tokens)
+
+
+def _checked_codes(codes: object, label: str, frames: int, bins: int) -> Tensor:
+    whole = isinstance(codes, Tensor) and not codes.is_floating_point()
+    if not isinstance(codes, Tensor) or not whole or codes.shape != (frames, CODEBOOKS):
+        raise CheckpointError(
+            f"{label} has other codes than [{frames}, {CODEBOOKS}] whole numbers."
+        )
+    if codes.min() < 0 or codes.max() >= bins:
+        raise CheckpointError(f"{label} holds values that this model does not have.")
+    return codes.to(torch.int64)
 
 
 def bundle_from_codes(spec: ModelSpec, codes: Tensor, embed: Embed) -> VoiceBundle:
@@ -125,5 +137,6 @@ def save_voice(codes: VoiceCodes, bundle: VoiceBundle, path: Path) -> None:
         torch.save(saved, part)
         part.replace(path)
     except (OSError, RuntimeError) as error:
-        part.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            part.unlink(missing_ok=True)
         raise CheckpointError(f"{path} cannot be written: {error}.") from error

@@ -145,6 +145,12 @@ class Evil:
         (voice_pt(cache=torch.zeros(1, 9, 4)), r"cache \[1, 9, 4\]"),
         (voice_pt(cache=torch.full((1, 17, 4), 401)), "does not have"),
         (voice_pt(embeddings=torch.full((2, 1, 1, 32), torch.nan)), "does not have"),
+        (voice_pt(codes=torch.zeros(6, 9, dtype=torch.int64)), r"codes than \[6, 8\]"),
+        (voice_pt(codes=torch.zeros(7, 8, dtype=torch.int64)), r"codes than \[6, 8\]"),
+        (voice_pt(codes=torch.zeros(6, 8)), "codes than"),
+        (voice_pt(codes=[1, 2]), "codes than"),
+        (voice_pt(codes=torch.full((6, 8), -1)), "does not have"),
+        (voice_pt(codes=torch.full((6, 8), 40_000)), "does not have"),
     ],
 )
 def test_damaged_files_are_named(
@@ -240,6 +246,14 @@ def test_added_voice_is_there_at_once_and_later(tmp_path: Path) -> None:
         library.add("Ana", clip, encode, embed)
     library.add("Ana", clip, encode, embed, replace=True)
     assert [p.name for p in (tmp_path / "voices").iterdir()] == ["Ana.pt"]
+
+
+def test_a_voice_that_cannot_be_kept_is_a_refusal(tmp_path: Path) -> None:
+    clip = tmp_path / "clip.wav"
+    soundfile.write(clip, speechlike(1.0), 24_000)
+    (tmp_path / "voices").write_text("a file where the folder should be")
+    with pytest.raises(CheckpointError, match=r"Ana\.pt cannot be written"):
+        VoiceLibrary(tmp_path, SPEC).add("Ana", clip, encode, embed)
 
 
 @pytest.mark.parametrize("name", ["", "../x", "a/b", ".hidden", "a b", "x" * 65, "é"])
