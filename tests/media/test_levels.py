@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rtc_agent.engine.stepper import FRAME_SAMPLES, SAMPLE_RATE, Pcm
@@ -65,6 +65,7 @@ def test_a_level_at_the_threshold_does_not_flap() -> None:
     assert len(events) <= 2
 
 
+@settings(deadline=None)
 @given(st.integers(1, 5_000))
 def test_block_size_does_not_matter(step: int) -> None:
     pcm = padded(noise(0.5), 0.3, 0.8)

@@ -287,7 +287,7 @@ GOOD_AUDIO = (
         (offer_like(GOOD_AUDIO.replace("opus/48000/2", "iLBC/8000")), UnsupportedOffer),
         (offer_like(GOOD_AUDIO.replace("opus/48000/2", "opus/nonsense/2")), InvalidOffer),
         (offer_like(GOOD_AUDIO.replace("sendrecv", "recvonly")), UnsupportedOffer),
-        (offer_like(GOOD_AUDIO + "a=candidate:broken\r\n"), InvalidOffer),
+        (offer_like(GOOD_AUDIO + "a=candidate:1 x udp 1 1.2.3.4 9 typ host\r\n"), InvalidOffer),
         (offer_like(GOOD_AUDIO + "a=ssrc:nonsense cname:x\r\n"), InvalidOffer),
         (offer_like(GOOD_AUDIO + "a=extmap:x y z\r\n"), InvalidOffer),
         (offer_like(GOOD_AUDIO.replace("111", "75")), RtcAgentError),
