@@ -102,8 +102,8 @@ class LockstepStepper:
         slots: sessions held at once.
         bank_rows: rows a bank, a divisor of `slots`; None lets the device decide: all of them on a
             GPU, as far as one model takes them, since weights are read once for the whole batch;
-            two on a CPU, where a second row costs a quarter of a first but an idle one costs as
-            much as a live one.
+            one on a CPU, so that a call's bits are the same however many a server was started for,
+            and those of an offline run.
         prefill_chunk: positions of a prompt that one piece of opening work runs.
         prefix_bytes: how much of kept prompts to hold.
         random_seed: chooses a seed for a session that names none.
@@ -126,7 +126,7 @@ class LockstepStepper:
         on_cpu = self._device.type == "cpu"
         use_exact_float32()
         backend = backend or backend_for(self._device)
-        rows = bank_rows or (2 - slots % 2 if on_cpu else _largest_bank(slots, backend.max_rows))
+        rows = bank_rows or (1 if on_cpu else _largest_bank(slots, backend.max_rows))
         if slots < 1 or slots % rows:
             raise ValueError(f"{slots} slots cannot be cut into banks of {rows}")
         self._bank_rows = rows
