@@ -131,8 +131,10 @@ def require_memory(
             f"One session needs {_gib(least.total(1))} in {least.dtype}; choose another --device, "
             "or --agent tiny or echo."
         )
+    one = sessions == 1
     raise NotEnoughMemory(
-        f"{sessions} session{'s' * (sessions != 1)} in {dtype} need {_gib(total)} on {device} "
+        f"{sessions} {'session' if one else 'sessions'} in {dtype} {'needs' if one else 'need'} "
+        f"{_gib(total)} on {device} "
         f"(weights {_gib(need.weights + need.codec)}, each session {_gib(need.session)}, "
         f"workspace {_gib(need.fixed)}) and {_gib(free)} are free. {advice}"
     )

@@ -155,8 +155,3 @@ def _check_voice(spec: ModelSpec, voice: EncodedVoice | None) -> None:
                 f"the voice holds embeddings {embeddings} and cache {cache}; this model takes "
                 f"[frames, {spec.lm.dim}] and [{COLUMN_ROWS}, {_CACHE_COLUMNS}]"
             )
-
-
-def silence_frame(spec: ModelSpec) -> Tensor:
-    """[8] int64: the agent's codes of the frame that every prompt ends with."""
-    return torch.tensor(spec.silence_codes)

@@ -113,7 +113,7 @@ def test_narrower_numbers_are_named_when_they_help() -> None:
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_no_flag_is_named_that_would_not_help(dtype: str) -> None:
     message = refusal(8 * GIB, sessions=1, dtype=dtype, device="cpu")
-    assert message.startswith(f"1 session in {dtype} need")
+    assert message.startswith(f"1 session in {dtype} needs ")
     assert "--sessions" not in message and "--dtype" not in message
     assert "in bfloat16; choose another --device" in message
 
