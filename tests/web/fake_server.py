@@ -66,6 +66,7 @@ class FakeServer:
         self.peer: RTCPeerConnection | None = None
         self.channel: RTCDataChannel | None = None
         self.channel_open = asyncio.Event()
+        self.pc_id = "fake"
         self.port = 0
         self._arrived = asyncio.Condition()
         self._notifying: set[asyncio.Task[None]] = set()
@@ -116,8 +117,10 @@ class FakeServer:
         self._seq -= messages
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
-        """Take the call and echo it."""
+        """Take the call and echo it; or the same call over another connection."""
         offer = await request.json()
+        if self.peer is not None and offer["restart_pc"]:
+            await self.peer.close()
         peer = self.peer = RTCPeerConnection(RTCConfiguration(iceServers=[]))
 
         @peer.on("track")
@@ -135,7 +138,7 @@ class FakeServer:
         await peer.setRemoteDescription(RTCSessionDescription(offer["sdp"], "offer"))
         await peer.setLocalDescription(await peer.createAnswer())
         sdp = peer.localDescription.sdp
-        return web.json_response({"sdp": sdp, "type": "answer", "pc_id": "fake"})
+        return web.json_response({"sdp": sdp, "type": "answer", "pc_id": self.pc_id})
 
     async def answer_unreachable(self, request: web.Request) -> web.StreamResponse:
         """Take the call, and name a discard address as the only way to reach us."""

@@ -1,36 +1,35 @@
 /** One call: from the click to its end, with a reason. Knows no element of the page. */
 
-import { CandidateTrickle, gathered } from "./candidates.js";
-import { TextChannel } from "./channel.js";
+import { Connection } from "./connection.js";
 import { openMicrophone, release } from "./microphone.js";
 import { CallProblem } from "./problems.js";
-import { fetchInfo, postOffer } from "./server.js";
+import { fetchInfo } from "./server.js";
 
 const CONNECT_TIMEOUT_MS = 15_000;
 const READY_TIMEOUT_MS = 30_000;
-const INTERRUPTED_LIMIT_MS = 12_000;
-const GATHER_LIMIT_MS = 300;
-const HANGUP_FLUSH_MS = 200;
+/** How long after each try to come back the next one begins; after the last one the call is lost. */
+const RETRY_AFTER_MS = [4_000, 5_000, 6_000];
 
 /**
  * Events, each a CustomEvent:
- * `state`: {state: "requesting" | "connecting" | "opening" | "live" | "interrupted"},
- * `stream`: {side: "you" | "agent", stream}, `message`: a message of the text channel,
- * `rtt`: ms, `microphone-lost`, and once, last: `over`: {problem} or {reason, message, byCaller}.
+ * `state`: {state: "requesting" | "connecting" | "opening" | "live" | "interrupted", attempt},
+ * `stream`: {side: "you" | "agent", stream}, `message`: a message of the text channel, `rtt`: ms,
+ * `resumed`: {anew: whether the server had let the conversation go}, `microphone-lost`,
+ * and once, last: `over`: {problem} or {reason, message, byCaller}.
  */
 export class Call extends EventTarget {
   #options;
   #state = "new";
-  #peer = null;
-  #channel = null;
-  #trickle = null;
-  #sender = null;
+  #connection = null;
+  /** A new connection, before the server has answered for it. */
+  #next = null;
+  #pcId = null;
+  #iceServers = [];
   #stream = null;
   #deadline = null;
-  #connected = false;
-  #quiet = false;
   #muted = false;
   #askedAt = 0;
+  #attempt = 0;
 
   /** ms from the granted microphone to the agent being ready. */
   answeredInMs = null;
@@ -55,9 +54,14 @@ export class Call extends EventTarget {
     return this.#muted;
   }
 
-  /** Device id of the microphone in use, "" before there is one. */
+  /** Settings of the microphone in use, {} before there is one. @returns {MediaTrackSettings} */
   get microphone() {
-    return this.#stream?.getAudioTracks()[0].getSettings().deviceId ?? "";
+    return this.#stream?.getAudioTracks()[0].getSettings() ?? {};
+  }
+
+  /** ms since the call went live, 0 before. */
+  get elapsedMs() {
+    return this.liveAt === null ? 0 : performance.now() - this.liveAt;
   }
 
   async start() {
@@ -81,67 +85,96 @@ export class Call extends EventTarget {
     this.#askedAt = performance.now();
     this.#enter("connecting");
     this.#setDeadline(CONNECT_TIMEOUT_MS, () => this.#noPath());
-    this.iceServers = (await asked).ice_servers ?? [];
+    this.#iceServers = (await asked).ice_servers ?? [];
     if (this.isOver) return;
 
-    const peer = this.#makePeer();
-    await peer.setLocalDescription(await peer.createOffer());
-    await gathered(peer, GATHER_LIMIT_MS);
-    if (this.isOver) return;
-    const offer = peer.localDescription;
-    this.#trickle = new CandidateTrickle(peer);
-    const answer = await postOffer(offer, this.#options.requestData);
-    if (this.isOver) return;
-    await peer.setRemoteDescription({ type: "answer", sdp: answer.sdp });
-    if (this.isOver) return;
-    this.#trickle.begin(answer.pc_id);
+    this.#use(new Connection(stream, this.#iceServers));
+    this.#pcId = await this.#connection.open(this.#options.requestData, null, () => !this.isOver);
   }
 
-  #makePeer() {
-    const peer = new RTCPeerConnection({ iceServers: this.iceServers, bundlePolicy: "max-bundle" });
-    this.#peer = peer;
-    const transceiver = peer.addTransceiver(this.#stream.getAudioTracks()[0], {
-      direction: "sendrecv",
-      streams: [this.#stream],
+  /** @param {Connection} connection what it reports counts from now on */
+  #use(connection) {
+    this.#connection = connection;
+    const on = (type, act) =>
+      connection.addEventListener(type, ({ detail }) => {
+        if (this.#connection === connection && !this.isOver) act(detail);
+      });
+    on("stream", (stream) => this.#tell("stream", { side: "agent", stream }));
+    on("message", (message) => this.#message(message));
+    on("rtt", (ms) => this.#tell("rtt", ms));
+    on("change", () => this.#connectionChanged());
+    on("closed", () => {
+      // While the call is being taken up again, the server closes the connection that was lost.
+      if (this.#state !== "interrupted") this.#finish({ reason: "peer_closed" });
     });
-    this.#sender = transceiver.sender;
-    peer.addEventListener("track", ({ track, streams }) => {
-      this.#tell("stream", { side: "agent", stream: streams[0] ?? new MediaStream([track]) });
-    });
-    peer.addEventListener("connectionstatechange", () => this.#connectionChanged());
-
-    this.#channel = new TextChannel(peer);
-    this.#channel.addEventListener("open", () => this.#pathStands());
-    this.#channel.addEventListener("close", () => this.#finish({ reason: "peer_closed" }));
-    this.#channel.addEventListener("message", ({ detail }) => this.#message(detail));
-    this.#channel.addEventListener("rtt", ({ detail }) => this.#tell("rtt", detail));
-    this.#channel.addEventListener("quiet", ({ detail }) => {
-      this.#quiet = detail;
-      this.#updateInterruption();
-    });
-    return peer;
   }
 
   #connectionChanged() {
-    if (this.isOver) return;
-    const state = this.#peer.connectionState;
-    this.#connected = state === "connected";
-    if (state === "failed" || state === "closed") {
-      if (this.liveAt === null && this.#state === "connecting") this.#noPath();
+    const { isUp, isConnected, isQuiet, hasFailed } = this.#connection;
+    if (hasFailed && this.liveAt === null) {
+      if (this.#state === "connecting") this.#noPath();
       else this.#finish({ reason: "connection_lost" });
-      return;
+    } else if (this.#state === "connecting" && isUp) {
+      this.#enter("opening");
+      this.#setDeadline(READY_TIMEOUT_MS, () =>
+        this.#finish({ problem: new CallProblem("agent_silent") }),
+      );
+    } else if (this.#state === "live" && (!isConnected || isQuiet)) {
+      this.#attempt = 0;
+      this.#comeBack();
+    } else if (this.#state === "interrupted" && isUp && !isQuiet) {
+      this.#recovered();
     }
-    this.#pathStands();
-    this.#updateInterruption();
   }
 
-  /** Sound and text can both pass: what remains is the agent. */
-  #pathStands() {
-    if (this.#state !== "connecting" || !this.#connected || !this.#channel.isOpen) return;
-    this.#enter("opening");
-    this.#setDeadline(READY_TIMEOUT_MS, () =>
-      this.#finish({ problem: new CallProblem("agent_silent") }),
-    );
+  /** Offer another connection for the same call: the server keeps the conversation for a while. */
+  #comeBack() {
+    if (this.#attempt === RETRY_AFTER_MS.length) {
+      this.#finish({ reason: "connection_lost" });
+      return;
+    }
+    const retryAfterMs = RETRY_AFTER_MS[this.#attempt];
+    this.#attempt += 1;
+    this.#enter("interrupted");
+    this.#setDeadline(retryAfterMs, () => this.#comeBack());
+    void this.#offerAgain();
+  }
+
+  async #offerAgain() {
+    void this.#next?.close();
+    const next = new Connection(this.#stream, this.#iceServers, this.#connection.lastSeq);
+    this.#next = next;
+    const lost = this.#connection;
+    // The old connection stays until the server has answered for the new one: a closed connection
+    // is a hang-up to the server, and the old one may yet come back by itself.
+    try {
+      const wanted = () => this.#next === next && this.#state === "interrupted";
+      let stream = null;
+      next.addEventListener("stream", ({ detail }) => (stream = detail), { once: true });
+      const pcId = await next.open(this.#options.requestData, this.#pcId, wanted);
+      if (pcId === null) return;
+      this.#next = null;
+      this.#use(next);
+      if (stream) this.#tell("stream", { side: "agent", stream });
+      void lost.close();
+      const anew = pcId !== this.#pcId;
+      if (anew) next.forgetSeq();
+      this.#pcId = pcId;
+      this.#tell("resumed", { anew });
+      this.#connectionChanged();
+    } catch (error) {
+      // The next try, or the end of the tries, follows in its time.
+      console.info("not taken up again:", error.code ?? error.message);
+      void next.close();
+    }
+  }
+
+  #recovered() {
+    this.#setDeadline(null);
+    void this.#next?.close();
+    this.#next = null;
+    this.#enter("live");
+    if (this.#muted) this.#connection.send({ type: "mute", muted: true });
   }
 
   #message(message) {
@@ -153,27 +186,16 @@ export class Call extends EventTarget {
   }
 
   #live() {
-    if (this.liveAt !== null || this.isOver) return;
+    if (this.liveAt !== null) return;
     this.liveAt = performance.now();
     this.answeredInMs = this.liveAt - this.#askedAt;
     this.#setDeadline(null);
     this.#enter("live");
-    if (this.#muted) this.#channel.send({ type: "mute", muted: true });
-  }
-
-  #updateInterruption() {
-    const interrupted = !this.#connected || this.#quiet;
-    if (this.#state === "live" && interrupted) {
-      this.#enter("interrupted");
-      this.#setDeadline(INTERRUPTED_LIMIT_MS, () => this.#finish({ reason: "connection_lost" }));
-    } else if (this.#state === "interrupted" && !interrupted) {
-      this.#setDeadline(null);
-      this.#enter("live");
-    }
+    if (this.#muted) this.#connection.send({ type: "mute", muted: true });
   }
 
   #noPath() {
-    const hasTurn = (this.iceServers ?? []).some((server) =>
+    const hasTurn = this.#iceServers.some((server) =>
       [server.urls].flat().some((address) => /^turns?:/i.test(address)),
     );
     this.#finish({ problem: new CallProblem("no_network_path", { hasTurn }) });
@@ -183,7 +205,7 @@ export class Call extends EventTarget {
   setMuted(muted) {
     this.#muted = muted;
     for (const track of this.#stream?.getAudioTracks() ?? []) track.enabled = !muted;
-    this.#channel?.send({ type: "mute", muted });
+    this.#connection?.send({ type: "mute", muted });
   }
 
   /**
@@ -194,11 +216,17 @@ export class Call extends EventTarget {
     if (this.#stream === null) return;
     const stream = await openMicrophone(id);
     if (this.isOver) return release(stream);
-    await this.#sender?.replaceTrack(stream.getAudioTracks()[0]);
+    await this.#connection?.replaceTrack(stream.getAudioTracks()[0]);
     if (this.isOver) return release(stream);
     const before = this.#stream;
     this.#takeStream(stream);
     release(before);
+  }
+
+  /** Send this instead of the microphone; null for the microphone again. */
+  async sendInstead(track) {
+    if (this.isOver) return;
+    await this.#connection.replaceTrack(track ?? this.#stream.getAudioTracks()[0]);
   }
 
   #takeStream(stream) {
@@ -217,12 +245,12 @@ export class Call extends EventTarget {
 
   /** @returns {Promise<RTCStatsReport | null>} */
   async stats() {
-    return this.isOver || this.#peer === null ? null : this.#peer.getStats();
+    return this.isOver ? null : (this.#connection?.stats() ?? null);
   }
 
   #enter(state) {
     this.#state = state;
-    this.#tell("state", { state });
+    this.#tell("state", { state, attempt: this.#attempt });
   }
 
   #setDeadline(ms, late) {
@@ -236,17 +264,9 @@ export class Call extends EventTarget {
     this.#state = "over";
     this.#setDeadline(null);
     release(this.#stream);
-    this.#trickle?.close();
-    void this.#closePeer(outcome.byCaller);
+    void this.#next?.close();
+    void this.#connection?.close(outcome.byCaller);
     this.#tell("over", outcome);
-  }
-
-  async #closePeer(byCaller) {
-    if (byCaller && this.#channel?.send({ type: "hangup" })) {
-      await this.#channel.drained(HANGUP_FLUSH_MS);
-    }
-    this.#channel?.close();
-    this.#peer?.close();
   }
 
   #tell(type, detail) {

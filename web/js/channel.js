@@ -1,7 +1,8 @@
 /** The native text channel: JSON messages, in order, with ping and pong to measure the way. */
 
-const PING_EVERY_MS = 2_000;
-const PONG_DUE_MS = 6_000;
+const PING_EVERY_MS = 1_000;
+/** The server keeps a lost call for a few seconds only, so silence is noticed early. */
+const PONG_DUE_MS = 4_000;
 const PINGS_REMEMBERED = 16;
 
 /**
@@ -10,7 +11,7 @@ const PINGS_REMEMBERED = 16;
  */
 export class TextChannel extends EventTarget {
   #channel;
-  #lastSeq = -1;
+  #lastSeq;
   #pingId = 0;
   #sentAt = new Map();
   #unansweredSince = null;
@@ -18,9 +19,10 @@ export class TextChannel extends EventTarget {
   #timer = null;
   #closed = false;
 
-  /** @param {RTCPeerConnection} peer */
-  constructor(peer) {
+  /** @param {RTCPeerConnection} peer @param {number} lastSeq of the channel that this one goes on for */
+  constructor(peer, lastSeq) {
     super();
+    this.#lastSeq = lastSeq;
     this.#channel = peer.createDataChannel("text", { ordered: true });
     this.#channel.addEventListener("open", () => this.#opened());
     this.#channel.addEventListener("close", () => this.close());
@@ -29,6 +31,15 @@ export class TextChannel extends EventTarget {
 
   get isOpen() {
     return this.#channel.readyState === "open";
+  }
+
+  get lastSeq() {
+    return this.#lastSeq;
+  }
+
+  /** What comes next is counted anew. */
+  forgetSeq() {
+    this.#lastSeq = -1;
   }
 
   /** @param {object} message @returns {boolean} whether it was handed to the connection */

@@ -1,55 +1,31 @@
-/** How loud each side is. Analysers only tap the sound; none of it is played from here. */
+/** How loud each side is. */
 
 export const FLOOR_DB = -60;
 
-/** One AudioContext for one call, made inside the click and closed with the call. */
+/** Reads the levels of a call's taps. */
 export class Levels {
-  #context = null;
-  #taps = new Map();
+  #analysers = new Map();
   #samples = new Float32Array(1024);
 
-  constructor() {
-    try {
-      this.#context = new AudioContext({ latencyHint: "interactive" });
-      void this.#context.resume();
-    } catch (error) {
-      // A call without meters is still a call.
-      console.warn("no level meters:", error.message);
-    }
-  }
-
-  /** @param {"you" | "agent"} side @param {MediaStream} stream replaces what was tapped before */
-  tap(side, stream) {
-    if (!this.#context) return;
-    this.#taps.get(side)?.source.disconnect();
-    this.#taps.delete(side);
-    try {
-      const source = this.#context.createMediaStreamSource(stream);
-      const analyser = new AnalyserNode(this.#context, { fftSize: this.#samples.length });
-      source.connect(analyser);
-      this.#taps.set(side, { source, analyser });
-    } catch (error) {
-      // Firefox taps no device whose sample rate is not the context's.
-      console.warn("no level meter for", side, error.message);
+  /** @param {import("./taps.js").Taps} taps */
+  constructor(taps) {
+    if (!taps.context) return;
+    for (const side of ["you", "agent"]) {
+      const analyser = new AnalyserNode(taps.context, { fftSize: this.#samples.length });
+      taps.listen(side, analyser);
+      this.#analysers.set(side, analyser);
     }
   }
 
   /** @param {"you" | "agent"} side @returns {number} RMS of the last 21 ms at 48 kHz, in dBFS */
   read(side) {
-    const tap = this.#taps.get(side);
-    if (!tap) return FLOOR_DB;
-    tap.analyser.getFloatTimeDomainData(this.#samples);
+    const analyser = this.#analysers.get(side);
+    if (!analyser) return FLOOR_DB;
+    analyser.getFloatTimeDomainData(this.#samples);
     let sum = 0;
     for (const sample of this.#samples) sum += sample * sample;
     const rms = Math.sqrt(sum / this.#samples.length);
     return Math.max(FLOOR_DB, 20 * Math.log10(rms || 1e-6));
-  }
-
-  close() {
-    for (const { source } of this.#taps.values()) source.disconnect();
-    this.#taps.clear();
-    void this.#context?.close();
-    this.#context = null;
   }
 }
 

@@ -1,29 +1,39 @@
 /** The call page: ties one call to the elements that start, show and end it. */
 
 import { Call } from "./call.js";
+import { Captions } from "./captions.js";
+import { chooseSpeaker, showDevices } from "./devices.js";
 import { element } from "./dom.js";
 import { spoken } from "./format.js";
+import { Keep } from "./keep.js";
 import { Levels } from "./levels.js";
+import { Measure } from "./measure.js";
 import * as microphone from "./microphone.js";
-import { describePath } from "./path.js";
+import { listenForMute } from "./mute.js";
 import { CallProblem, describeEnding } from "./problems.js";
+import { QualityPanel } from "./quality_panel.js";
 import { Scope } from "./scope.js";
 import { fetchInfo } from "./server.js";
-import { chosenSetup, showSetup } from "./setup.js";
+import { captionsAtOnce, chosenSetup, copyLink, showSetup } from "./setup.js";
 import { Sound } from "./sound.js";
+import { Taps } from "./taps.js";
 import { Transcript } from "./transcript.js";
 import * as view from "./view.js";
 
 const RETRY_INFO_MS = 3_000;
-const PATH_EVERY_MS = 5_000;
 
 const scope = new Scope(element("scope"), { you: element("meter-you"), agent: element("meter-agent") });
 const transcript = new Transcript(element("log"), element("log-empty"));
 const sound = new Sound(element("remote"), view.showSoundBlocked);
+const captions = new Captions(showMessage);
+const keep = new Keep(transcript);
+const panel = new QualityPanel();
 
 let info = null;
 /** The call in progress, or null. */
 let call = null;
+/** @type {Measure | null} of that call */
+let measure = null;
 let retryTimer = null;
 
 async function lookForServer() {
@@ -38,6 +48,7 @@ async function lookForServer() {
   }
   view.showInfo(info);
   showSetup(info);
+  captions.atOnce = captionsAtOnce();
   if (call) return;
   view.showProblem(null);
   view.showState("ready");
@@ -61,53 +72,61 @@ function startCall() {
     requestData: chosenSetup(),
   });
   call = started;
-  const levels = new Levels();
+  const taps = new Taps();
+  const levels = new Levels(taps);
+  measure = new Measure(started, taps, panel, (ms) => (captions.soundLagMs = ms));
+  captions.soundLagMs = null;
   sound.prime();
   transcript.begin(view.agentName(info?.agent));
   view.showMuted(false);
   view.showClock(null);
   view.clearFacts();
   scope.setMuted(false);
-  follow(started, levels);
+  follow(started, taps, measure);
   void started.start();
+  scope.start((side) => levels.read(side));
 }
 
-/** @param {Call} started @param {Levels} levels */
-function follow(started, levels) {
-  let timers = [];
+/** @param {Call} started @param {Taps} taps @param {Measure} measured */
+function follow(started, taps, measured) {
+  let timer = null;
   started.addEventListener("state", ({ detail }) => {
-    view.showState(detail.state);
+    view.showState(detail.state, view.tryInWords(detail));
     if (detail.state !== "live") return;
     view.showMuted(started.muted);
-    if (timers.length) return;
-    view.showFacts({ answer: `${Math.round(started.answeredInMs)} ms` });
-    const tick = () => view.showClock(performance.now() - started.liveAt);
-    const path = async () => {
-      const words = describePath(await started.stats());
-      if (words) view.showFacts({ path: words });
-    };
+    if (timer !== null) return;
+    const tick = () => view.showClock(started.elapsedMs);
+    timer = setInterval(tick, 250);
     tick();
-    void path();
+    view.showFacts({ answer: `${Math.round(started.answeredInMs)} ms` });
+    keep.begin(taps);
+    measured.begin();
     void refreshInfo();
-    timers = [setInterval(tick, 250), setInterval(path, PATH_EVERY_MS)];
   });
   started.addEventListener("stream", ({ detail }) => {
     if (detail.side === "agent") sound.play(detail.stream);
-    else void showMicrophones(started.microphone);
-    levels.tap(detail.side, detail.stream);
+    else void showDevices(started.microphone.deviceId ?? "");
+    taps.tap(detail.side, detail.stream);
   });
-  started.addEventListener("message", ({ detail }) => showMessage(detail));
-  started.addEventListener("rtt", ({ detail }) => view.showFacts({ rtt: `${Math.round(detail)} ms` }));
+  started.addEventListener("message", ({ detail }) => {
+    if (detail.type === "ready") showMessage(detail);
+    else if (detail.type === "stats") measured.fromServer(detail);
+    else captions.add(detail);
+  });
+  started.addEventListener("rtt", ({ detail }) => measured.rtt(detail));
+  started.addEventListener("resumed", ({ detail }) => showResumed(started, detail.anew));
   started.addEventListener("microphone-lost", () => void replaceLostMicrophone(started));
   started.addEventListener("over", ({ detail }) => {
-    timers.forEach(clearInterval);
+    clearInterval(timer);
+    captions.flush();
     sound.stop();
     scope.stop();
-    levels.close();
-    call = null;
+    measured.end();
+    keep.end();
+    taps.close();
+    call = measure = null;
     showOver(started, detail);
   });
-  scope.start((side) => levels.read(side));
 }
 
 function showMessage(message) {
@@ -129,6 +148,15 @@ function showMessage(message) {
   }
 }
 
+/** @param {Call} resumed @param {boolean} anew */
+function showResumed(resumed, anew) {
+  const words = anew
+    ? "The connection is back. The server had let the conversation go, so a new one begins."
+    : "The connection is back, and the conversation goes on.";
+  transcript.addNote(words, resumed.elapsedMs);
+  view.announce(words);
+}
+
 /** @param {Call} ended */
 function showOver(ended, { problem, reason, message, byCaller }) {
   view.setStartWords(problem ? "Try again" : "Call again");
@@ -137,7 +165,7 @@ function showOver(ended, { problem, reason, message, byCaller }) {
     view.showProblem(problem);
     if (problem.context.retryAfterS) countDown(problem.context.retryAfterS);
   } else {
-    const lasted = ended.liveAt === null ? null : performance.now() - ended.liveAt;
+    const lasted = ended.liveAt === null ? null : ended.elapsedMs;
     if (lasted === null && byCaller) {
       view.showState("ready");
       view.setStartWords("Start call");
@@ -170,10 +198,6 @@ function setMuted(muted) {
   view.showMuted(muted);
 }
 
-async function showMicrophones(chosen = element("microphone").value) {
-  view.showMicrophones(await microphone.listMicrophones(), chosen);
-}
-
 async function chooseMicrophone() {
   const id = element("microphone").value;
   const current = call;
@@ -181,9 +205,10 @@ async function chooseMicrophone() {
     await current?.changeMicrophone(id);
     microphone.rememberMicrophone(id);
     if (current) view.showProblem(null);
+    void measure?.lookAtDevices();
   } catch (problem) {
     view.showProblem(problem);
-    void showMicrophones(current.microphone);
+    void showDevices(current.microphone.deviceId ?? "");
   }
 }
 
@@ -191,27 +216,25 @@ async function chooseMicrophone() {
 async function replaceLostMicrophone(current) {
   try {
     await current.changeMicrophone("");
-    transcript.addNote("The microphone went away. The default one took its place.", elapsed(current));
+    transcript.addNote("The microphone went away. The default one took its place.", current.elapsedMs);
   } catch (problem) {
     view.showProblem(problem);
   }
 }
 
-const elapsed = (current) => (current.liveAt === null ? 0 : performance.now() - current.liveAt);
-
-function onKey(event) {
-  const typing = event.target.closest("input, textarea, select, [contenteditable]");
-  if (typing || event.repeat || event.ctrlKey || event.metaKey || event.altKey || !call) return;
-  if (event.key.toLowerCase() === "m") setMuted(!call.muted);
-}
-
 function begin() {
   element("start").addEventListener("click", startCall);
   element("hangup").addEventListener("click", () => call?.hangUp());
-  element("mute").addEventListener("click", () => setMuted(!call?.muted));
+  listenForMute(() => call, setMuted);
   element("sound").addEventListener("click", () => sound.resume());
   element("microphone").addEventListener("change", () => void chooseMicrophone());
-  document.addEventListener("keydown", onKey);
+  element("speaker").addEventListener("change", async () => {
+    await chooseSpeaker(element("remote"));
+    void measure?.lookAtDevices();
+  });
+  element("captions-timed").addEventListener("change", () => (captions.atOnce = captionsAtOnce()));
+  element("share").addEventListener("click", () => void copyLink());
+  element("latency-test").addEventListener("click", () => void measure?.testLatency(info?.agent === "echo"));
   addEventListener("pagehide", () => call?.hangUp());
 
   if (!window.isSecureContext || !microphone.isAvailable()) {
@@ -225,8 +248,8 @@ function begin() {
     view.showProblem(new CallProblem("unsupported"));
     return;
   }
-  microphone.onDevicesChanged(() => void showMicrophones());
-  void showMicrophones(microphone.rememberedMicrophone());
+  microphone.onDevicesChanged(() => void showDevices());
+  void showDevices(microphone.rememberedMicrophone());
   void lookForServer();
 }
 

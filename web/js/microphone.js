@@ -15,16 +15,17 @@ const BY_ERROR_NAME = {
 export const isAvailable = () => Boolean(navigator.mediaDevices?.getUserMedia);
 
 /**
- * The microphones to choose from. Before the first permission browsers hide their names and ids,
- * and the list is empty.
- * @returns {Promise<{id: string, label: string}[]>}
+ * The devices to choose from. Before the first permission browsers hide their names and ids, and
+ * the list is empty.
+ * @param {"audioinput" | "audiooutput"} kind
+ * @returns {Promise<{id: string, label: string, group: string}[]>}
  */
-export async function listMicrophones() {
+export async function listDevices(kind) {
   if (!isAvailable()) return [];
   const devices = await navigator.mediaDevices.enumerateDevices();
   return devices
-    .filter((device) => device.kind === "audioinput" && device.deviceId && device.label)
-    .map((device) => ({ id: device.deviceId, label: device.label }));
+    .filter((device) => device.kind === kind && device.deviceId && device.label)
+    .map(({ deviceId, label, groupId }) => ({ id: deviceId, label, group: groupId }));
 }
 
 /** @param {() => void} listener called whenever a device comes or goes */

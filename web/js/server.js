@@ -55,12 +55,19 @@ export const fetchInfo = () => request("v1/info");
 /**
  * @param {RTCSessionDescription} description
  * @param {{voice?: string, persona?: string}} requestData
+ * @param {string | null} pcId of a call whose connection this one replaces
  * @returns {Promise<{sdp: string, type: "answer", pc_id: string}>}
  */
-export const postOffer = (description, requestData) =>
+export const postOffer = (description, requestData, pcId = null) =>
   request(
     "api/offer",
-    json("POST", { sdp: description.sdp, type: description.type, pc_id: null, request_data: requestData }),
+    json("POST", {
+      sdp: description.sdp,
+      type: description.type,
+      pc_id: pcId,
+      restart_pc: pcId !== null,
+      request_data: requestData,
+    }),
   );
 
 /** @param {string} pcId @param {RTCIceCandidateInit[]} candidates */

@@ -1,25 +1,70 @@
 /** What the caller chooses before the call, as far as this agent has a choice to give. */
 
 import { element } from "./dom.js";
+import { linkOfSettings, settingsOfLink } from "./link.js";
+import { PERSONAS } from "./personas.js";
+
+const COPIED_MS = 4_000;
+
+/** 0: no limit is known. */
+let limit = 0;
 
 /** @param {object} info of `/v1/info` */
 export function showSetup(info) {
+  const wanted = settingsOfLink();
   const voices = info.voices ?? [];
   const select = element("voice");
   select.replaceChildren(...voices.map((voice) => new Option(voice, voice)));
-  if (info.default_voice) select.value = info.default_voice;
+  const voice = voices.includes(wanted.voice) ? wanted.voice : info.default_voice;
+  if (voice) select.value = voice;
   element("voice-field").hidden = voices.length === 0;
   element("persona-field").hidden = !info.takes_persona;
-  if (info.takes_persona && info.persona_max_chars) {
-    element("persona").maxLength = info.persona_max_chars;
-    element("persona").addEventListener("input", () => countPersona(info.persona_max_chars));
-    countPersona(info.persona_max_chars);
-  }
+  element("choices").hidden = voices.length === 0 && !info.takes_persona;
+  if (info.takes_persona) showPersona(info.persona_max_chars ?? 0, wanted.persona);
+  if (wanted.captions) element("captions-timed").checked = wanted.captions !== "at-once";
 }
 
-function countPersona(limit) {
-  const left = limit - element("persona").value.length;
-  element("persona-count").textContent = `${left} of ${limit} characters left`;
+function showPersona(maxChars, wanted) {
+  limit = maxChars;
+  const field = element("persona");
+  if (wanted && !field.value) field.value = limit ? wanted.slice(0, limit) : wanted;
+  const fitting = PERSONAS.filter(({ text }) => !limit || text.length <= limit);
+  element("personas").replaceChildren(...fitting.map(exampleButton));
+  element("personas").hidden = fitting.length === 0;
+  field.addEventListener("input", countPersona);
+  countPersona();
+}
+
+function exampleButton({ name, text }) {
+  const button = document.createElement("button");
+  Object.assign(button, { type: "button", className: "chip", textContent: name });
+  button.setAttribute("aria-pressed", "false");
+  button.dataset.text = text;
+  button.addEventListener("click", () => {
+    element("persona").value = text;
+    countPersona();
+  });
+  return button;
+}
+
+/** More than the limit can be pasted, is counted, and is told before the server refuses it. */
+function countPersona() {
+  const text = element("persona").value;
+  for (const chip of element("personas").children) {
+    chip.setAttribute("aria-pressed", String(chip.dataset.text === text));
+  }
+  if (!limit) return;
+  const left = limit - text.length;
+  element("persona-count").textContent =
+    left >= 0 ? `${left} of ${limit} characters left` : `${-left} characters too many; ${limit} fit`;
+  element("persona").setAttribute("aria-invalid", String(left < 0));
+}
+
+/** @param {boolean} locked a call is in progress: what its agent is cannot be changed */
+export function lockSetup(locked) {
+  element("choices").disabled = locked;
+  element("setup-title").textContent = locked ? "Chosen for this call" : "Before you call";
+  element("setup-locked").hidden = !locked || element("choices").hidden;
 }
 
 /** @returns {{voice?: string, persona?: string}} only what this agent takes */
@@ -29,4 +74,21 @@ export function chosenSetup() {
   const persona = element("persona").value.trim();
   if (!element("persona-field").hidden && persona) chosen.persona = persona;
   return chosen;
+}
+
+export const captionsAtOnce = () => !element("captions-timed").checked;
+
+/** Copy a link that opens the page with what is chosen now. */
+export async function copyLink() {
+  const link = linkOfSettings({ ...chosenSetup(), captions: captionsAtOnce() ? "at-once" : "" });
+  const say = (words) => (element("share-result").textContent = words);
+  try {
+    await navigator.clipboard.writeText(link);
+    say("Copied. It holds what you chose here, and no key.");
+    setTimeout(() => say(""), COPIED_MS);
+  } catch {
+    // Without leave to use the clipboard, the address bar is where a person can copy it from.
+    history.replaceState(null, "", link);
+    say("The browser did not allow copying. The link is in the address bar now.");
+  }
 }

@@ -14,6 +14,11 @@ export class Transcript {
   #agentName = "Agent";
   #line = null;
   #turn = null;
+  /** @type {{atMs: number, kind: "you" | "agent" | "note", who: string, said: HTMLElement}[]} */
+  #rows = [];
+
+  /** When the call went live. */
+  beganAt = new Date();
 
   /** @param {HTMLElement} log a list inside the element that scrolls @param {HTMLElement} empty shown while there is nothing */
   constructor(log, empty) {
@@ -25,6 +30,7 @@ export class Transcript {
   begin(agentName) {
     this.#agentName = agentName;
     this.#log.replaceChildren();
+    this.#rows = [];
     this.#line = null;
     this.#turn = null;
     this.#empty.hidden = false;
@@ -98,6 +104,24 @@ export class Transcript {
     this.callerSpeech({ state: "stopped", t_ms: atMs });
   }
 
+  get isEmpty() {
+    return this.#rows.length === 0;
+  }
+
+  /** @returns {string} one line for each row */
+  asText() {
+    const head = `Call with ${this.#agentName}, ${this.beganAt.toLocaleString()}`;
+    return [head, "", ...this.#rows.map(({ atMs, who, said }) => `${clock(atMs)}  ${who}: ${said.textContent}`)].join("\n");
+  }
+
+  /** @returns {object} for a program */
+  asJson() {
+    const lines = this.#rows.map(({ atMs, kind, who, said }) => {
+      return { t_ms: Math.round(atMs), kind, who, text: said.textContent };
+    });
+    return { agent: this.#agentName, began: this.beganAt.toISOString(), lines };
+  }
+
   #row(kind, who, atMs) {
     const row = document.createElement("li");
     row.className = `row ${kind}`;
@@ -107,6 +131,7 @@ export class Transcript {
     row.append(time, name, said);
     this.#empty.hidden = true;
     this.#log.append(row);
+    this.#rows.push({ atMs: atMs ?? 0, kind, who, said });
     return said;
   }
 

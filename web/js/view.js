@@ -3,6 +3,7 @@
 import { element } from "./dom.js";
 import { clock } from "./format.js";
 import { describeProblem } from "./problems.js";
+import { lockSetup } from "./setup.js";
 
 const IN_CALL = new Set(["requesting", "connecting", "opening", "live", "interrupted"]);
 const TALKING = new Set(["live", "interrupted"]);
@@ -16,7 +17,7 @@ const STATE_WORDS = {
   connecting: "Connecting",
   opening: "Connected, the agent is getting ready",
   live: "Live",
-  interrupted: "Interrupted, trying to get the connection back",
+  interrupted: "The connection was lost. Trying to take the call up again",
   failed: "The call did not start",
 };
 
@@ -29,9 +30,14 @@ export function showState(state, words) {
   element("hangup").querySelector("span").textContent = TALKING.has(state) ? "Hang up" : "Cancel";
   element("start").disabled = state === "loading" || state === "insecure";
   element("mute").hidden = !busy;
-  element("setup").hidden = busy;
+  lockSetup(busy);
+  element("latency-test").disabled = state !== "live";
   document.title = TALKING.has(state) ? "In a call · rtc-agent" : "rtc-agent";
 }
+
+/** @param {{state: string, attempt: number}} at @returns {string | undefined} words for a second try */
+export const tryInWords = ({ state, attempt }) =>
+  state === "interrupted" && attempt > 1 ? `${STATE_WORDS.interrupted}, try ${attempt} of 3` : undefined;
 
 /** Start and hang up take each other's place, and the focus with it. */
 function swap(idle, busy, isBusy) {
@@ -113,6 +119,7 @@ export function showSoundBlocked(blocked) {
 /** What was measured belongs to one call. */
 export function clearFacts() {
   element("facts").hidden = true;
+  element("latency-result").textContent = "";
   for (const value of element("facts").querySelectorAll("dd")) value.textContent = "";
 }
 
@@ -120,20 +127,6 @@ export function clearFacts() {
 export function showFacts(facts) {
   element("facts").hidden = false;
   for (const [name, value] of Object.entries(facts)) element(`fact-${name}`).textContent = value;
-}
-
-/** @param {{id: string, label: string}[]} microphones @param {string} chosen */
-export function showMicrophones(microphones, chosen) {
-  const options = microphones.map(({ id, label }) => new Option(label, id));
-  if (!microphones.some(({ id }) => id === "default")) {
-    options.unshift(new Option("Default microphone", ""));
-  }
-  // Names and ids are hidden until the browser has asked; what was chosen last time still works.
-  if (microphones.length === 0 && chosen) options.push(new Option("Last used microphone", chosen));
-  const select = element("microphone");
-  select.replaceChildren(...options);
-  select.value = chosen;
-  if (select.selectedIndex < 0) select.selectedIndex = 0;
 }
 
 /** Say something to a screen reader that the eye finds elsewhere. @param {string} words */
