@@ -29,6 +29,7 @@ from pydantic_settings import (
 )
 
 from rtc_agent.errors import ConfigError
+from rtc_agent.telephony.config import TelephonySettings
 from rtc_agent.key_setting import KeySetting
 
 _ICE_URL = re.compile(r"(?:stun|turn)s?:[^\s/?]+(?:\?transport=(?:udp|tcp))?")
@@ -101,6 +102,23 @@ class Settings(BaseSettings):
     allowed_origins: list[str] = Field(
         [],
         description="origins whose pages may use this server beside its own; * lets in every one",
+    )
+    allowed_hosts: list[str] = Field(
+        [],
+        description="names, beside localhost, by which a server on loopback without keys may be "
+        "called, as by a proxy that passes its own name on",
+    )
+    ice_ports: str = Field(
+        "",
+        pattern=r"^(\d{1,5}-\d{1,5})?$",
+        description="UDP ports for calls' media, as 40000-40100, one a call on each address; empty: "
+        "the system chooses",
+    )
+    public_ip: str | None = Field(
+        None, description="address announced to callers, behind one-to-one NAT"
+    )
+    telephony: TelephonySettings = Field(
+        TelephonySettings(), description="the phone line; docs/telephone.md has its settings"
     )
     whip_strict: bool = Field(
         False, description="WHIP as its RFC has it: callers are heard only, and hear nothing"

@@ -57,5 +57,6 @@ def guard_rules(settings: Settings) -> GuardRules:
         offers_per_minute=settings.offers_per_minute,
         key_offers_per_minute=settings.key_offers_per_minute,
         calls_per_address=settings.calls_per_address,
+        hosts=tuple(host.lower() for host in settings.allowed_hosts),
         trusted_proxies=tuple(settings.trusted_proxies),
     )

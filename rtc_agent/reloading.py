@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 CHANGEABLE = frozenset(
     {
         *("keys", "offers_per_minute", "key_offers_per_minute", "calls_per_address"),
-        *("trusted_proxies", "log_level", "connect_timeout_s", "vanished_after_s"),
+        *("trusted_proxies", "allowed_hosts", "log_level", "connect_timeout_s", "vanished_after_s"),
         *("reconnect_grace_s", "idle_limit_s", "call_limit_s", "limit_warning_s", "drain_s"),
     }
 )

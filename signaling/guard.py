@@ -7,13 +7,20 @@ import json
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 from aiohttp import hdrs, web
 from aiohttp.typedefs import Handler, Middleware
 
 from rtc_agent.call.holder import Holder, holder
 from rtc_agent.clock import Clock
-from rtc_agent.errors import Forbidden, RtcAgentError, TooManyRequests, Unauthorized
+from rtc_agent.errors import (
+    Forbidden,
+    OriginNotAllowed,
+    RtcAgentError,
+    TooManyRequests,
+    Unauthorized,
+)
 from signaling.bodies import read_body
 from signaling.client_secrets import PREFIX, ClientSecrets
 from signaling.keyring import Key, KeyRing, Scope
@@ -38,6 +45,8 @@ class GuardRules:
     """Of one address other than loopback; 0 does not limit."""
     key_offers_per_minute: float = 0
     calls_per_address: int = 0
+    hosts: tuple[str, ...] = ()
+    """Names by which a server on loopback may be called, beside `localhost` and addresses."""
     trusted_proxies: tuple[str, ...] = ()
     """Addresses whose `X-Forwarded-For` is believed."""
 
@@ -90,6 +99,7 @@ class Guard:
             Unauthorized, Forbidden: it needs a key, or another.
             TooManyRequests: its key or address has had enough for now.
         """
+        self._check_host(request)
         address = client_address(request, self.rules.trusted_proxies)
         wanted = need(request.method, request.path, self._page)
         key = ""
@@ -103,6 +113,22 @@ class Guard:
         if begins_a_call(request.method, request.path):
             self._limit(who)
         return who
+
+    def _check_host(self, request: web.Request) -> None:
+        """On loopback and without keys, being on this machine is what lets one in. A page whose
+        name was made to point to this machine (DNS rebinding) is not, and its browser says so."""
+        if self.rules.public or self.keys or not request.remote:
+            return
+        host = _host_name(request.host)
+        if host == "localhost" or host.endswith(".localhost") or host in self.rules.hosts:
+            return
+        try:
+            ipaddress.ip_address(host)
+        except ValueError:
+            raise OriginNotAllowed(
+                "This server is not known by that name; the setting `allowed_hosts` says by which "
+                "it is."
+            ) from None
 
     def require(self, request: web.Request, scope: Scope) -> str:
         """Name of the key that the request brings; empty where none is needed.
@@ -228,6 +254,14 @@ def client_address(request: web.Request, trusted: Iterable[str]) -> str:
     while forwarded and (not address or address in believed):
         address = forwarded.pop()
     return address
+
+
+def _host_name(host: str) -> str:
+    """Without its port; empty for what is none."""
+    try:
+        return urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return ""
 
 
 def is_loopback(address: str) -> bool:

@@ -218,3 +218,28 @@ async def test_no_log_line_has_a_sessions_id_or_a_key(
         await offer(it, bearer("wrong"))
     assert "/sessions/{session}/api/offer refused" in caplog.text
     assert session not in caplog.text and "secret of" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("localhost:8080", 200),
+        ("me.localhost", 200),
+        ("127.0.0.1", 200),
+        ("[::1]:8080", 200),
+        ("proxy.example", 200),
+        ("rebound.example", 403),
+        ("", 403),
+        ("[", 403),
+    ],
+)
+async def test_a_name_made_to_point_here_does_not_let_a_page_in(
+    aiohttp_client: StartClient, host: str, status: int
+) -> None:
+    rules = GuardRules(hosts=("proxy.example",))
+    headers = {"Host": host, "Sec-Fetch-Site": "same-origin", "Origin": f"http://{host}"}
+    async with serving(aiohttp_client, access=Access(rules=rules)) as it:
+        assert (await offer(it, headers))[0] == status
+    async with serving(aiohttp_client, access=Access(rules=RULES)) as it:
+        if host != "[":
+            assert (await offer(it, headers | bearer("caller")))[0] == 200, "a key says enough"
