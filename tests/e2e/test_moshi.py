@@ -54,6 +54,13 @@ class ReferenceClient:
                 raise AssertionError(f"a message of kind {kind} came")
 
 
+def typical_likeness(said: np.ndarray, heard: np.ndarray) -> float:
+    """Of half-second stretches, each wherever it was heard: a frame that the machine had no time
+    for moves what follows, and is not what is tried here."""
+    stretches = np.array_split(said, max(1, len(said) // 12_000))
+    return float(np.median([best_match(stretch, heard)[0] for stretch in stretches]))
+
+
 async def test_the_reference_client_hears_itself_and_reads_how_long_it_spoke() -> None:
     speech = load_wav(SPEECH)
     said = np.concatenate([speech, np.zeros(24_000, np.float32)])
@@ -61,7 +68,7 @@ async def test_the_reference_client_hears_itself_and_reads_how_long_it_spoke() -
         for _ in range(TRIES):
             client = ReferenceClient()
             await client.call(server, said)
-            likeness, _ = best_match(speech, np.concatenate(client.heard))
+            likeness = typical_likeness(speech, np.concatenate(client.heard))
             if likeness > 0.9:
                 break
         assert likeness > 0.9
