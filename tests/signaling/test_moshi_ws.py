@@ -90,7 +90,9 @@ async def test_the_web_clients_parameters_are_read(aiohttp_client: StartClient) 
         await ws.close()
 
 
-@pytest.mark.parametrize("query", ["", "?seed=-1", "?unknown=1", "?voice_prompt=&seed=", "?voice_prompt=.pt"])
+@pytest.mark.parametrize(
+    "query", ["", "?seed=-1", "?unknown=1", "?voice_prompt=&seed=", "?voice_prompt=.pt"]
+)
 async def test_a_bare_client_gets_the_defaults(aiohttp_client: StartClient, query: str) -> None:
     stepper = FakeStepper()
     async with serving(aiohttp_client, stepper=stepper) as it:
