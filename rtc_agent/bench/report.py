@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import datetime
+import gc
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from typing import Any, cast, get_args
 
 import torch
 
 from rtc_agent.bench.model import random_model
+from rtc_agent.bench.peer import measure_moshi, moshi_version
 from rtc_agent.bench.tick import WINDOWS, TickBench
 from rtc_agent.engine.devices import choose_device, usual_dtype
 from rtc_agent.errors import InvalidRequest
@@ -16,6 +19,7 @@ from rtc_agent.model.backend import KvDtype, backend_for
 from rtc_agent.model.quantised import WeightFormat
 
 Row = Mapping[str, Any]
+_PEER_TICKS = 60
 
 
 def measure(
@@ -29,12 +33,14 @@ def measure(
     weights: str,
     kernels: str,
     tiny: bool,
+    peer: bool,
     progress: Callable[[Row], None],
 ) -> dict[str, Any]:
     """Measure, one row for each number of sessions and window.
 
     Args:
         sessions, windows: comma-separated.
+        peer: measure the `moshi` package too, where it is installed and there is a GPU.
         progress: told every row as soon as it is there.
 
     Raises:
@@ -62,6 +68,18 @@ def measure(
         for row in bench.rows(count, names):
             rows.append(row.as_json())
             progress(rows[-1])
+    copy_rate = bench.copy_rate
+    peers = []
+    if peer and where.type == "cuda" and moshi_version() is not None:
+        # Its rings need the room that ours had.
+        del bench, parts
+        gc.collect()
+        torch.cuda.empty_cache()
+        for count in counts:
+            peers.append(asdict(measure_moshi(count, min(ticks, _PEER_TICKS), where)))
+            progress(peers[-1])
+            gc.collect()
+            torch.cuda.empty_cache()
     return {
         "ok": True,
         "date": datetime.date.today().isoformat(),
@@ -70,9 +88,10 @@ def measure(
         "dtype": kind,
         "weights": weights,
         "sizes": "tiny" if tiny else "released",
-        "copy_tb_s": None if bench.copy_rate is None else round(bench.copy_rate / 1e12, 3),
+        "copy_tb_s": None if copy_rate is None else round(copy_rate / 1e12, 3),
         "ticks": ticks,
         "rows": rows,
+        "peers": peers,
     }
 
 

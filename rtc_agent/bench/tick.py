@@ -7,13 +7,14 @@ default settings, so that every part of a real tick is run.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 import torch
 
+from rtc_agent.bench.percentiles import Percentiles
 from rtc_agent.bench.stages import StageTimes, Trace, stage_times, trace_tick
 from rtc_agent.engine.lockstep import LockstepParts, LockstepStepper
 from rtc_agent.engine.stepper import FRAME_SAMPLES, Mask, Pcm, SamplingSpec, SessionSpec
@@ -32,20 +33,6 @@ class BenchFailed(RtcAgentError):
     """What was to be measured did not run as it should."""
 
     code = "bench_failed"
-
-
-@dataclass(frozen=True, slots=True)
-class Percentiles:
-    """Of milliseconds."""
-
-    p50: float
-    p99: float
-    max: float
-
-    @classmethod
-    def of(cls, values: Sequence[float]) -> Percentiles:
-        p50, p99 = np.percentile(values, (50, 99))
-        return cls(round(float(p50), 3), round(float(p99), 3), round(max(values), 3))
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,9 @@ def tick(
     ] = "model",
     kernels: Annotated[str, typer.Option(help="auto, or off for plain torch.")] = "auto",
     tiny: Annotated[bool, typer.Option("--tiny", help="The tiny agent's sizes.")] = False,
+    peer: Annotated[
+        bool, typer.Option(help="Measure the `moshi` package too, where it is installed.")
+    ] = True,
     as_json: Annotated[
         bool, typer.Option("--json", help="One JSON object as the last line.")
     ] = False,
@@ -52,6 +55,7 @@ def tick(
             weights=weights,
             kernels=kernels,
             tiny=tiny,
+            peer=peer,
             progress=lambda row: None if as_json else typer.echo(_line(row)),
         )
     if as_json:
@@ -62,9 +66,11 @@ def _line(row: Mapping[str, Any]) -> str:
     """One measurement for a person."""
     tick = row["tick_ms"]
     parts = [
-        f"{row['sessions']:4} {row['window']:7}",
+        f"{row['sessions']:4} {row.get('window') or row['peer']:7}",
         f"tick p50 {tick['p50']:8.3f}  p99 {tick['p99']:8.3f}  max {tick['max']:8.3f} ms",
     ]
+    if "peer" in row:
+        return "  ".join(parts)
     if row["floor_ms"] is not None:
         parts.append(f"floor {row['floor_ms']:6.2f} ms")
     if row["stages_ms"] is not None:
