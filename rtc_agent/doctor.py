@@ -7,8 +7,10 @@ import importlib.metadata
 import importlib.util
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+
+from rtc_agent.errors import KernelsUnavailable
 
 
 class Level(enum.Enum):
@@ -41,6 +43,7 @@ def examine() -> list[Finding]:
         _page(),
         _model_packages(),
         _gpu(),
+        *_gpu_model(),
     ]
 
 
@@ -115,7 +118,7 @@ def _gpu() -> Finding:
         )
     name = torch.cuda.get_device_name(0)
     major, minor = torch.cuda.get_device_capability(0)
-    if f"sm_{major}{minor}" not in torch.cuda.get_arch_list():
+    if not _runs_on(torch.cuda.get_arch_list(), major, minor):
         return Finding(
             "gpu",
             Level.BROKEN,
@@ -124,3 +127,65 @@ def _gpu() -> Finding:
         )
     free, total = torch.cuda.mem_get_info(0)
     return Finding("gpu", Level.OK, f"{name}, {free / 2**30:.1f} of {total / 2**30:.1f} GiB free")
+
+
+def _runs_on(built_for: Sequence[str], major: int, minor: int) -> bool:
+    """Whether code for one of these architectures (sm_86, compute_90 …) runs on a capability.
+
+    Machine code runs on later minor versions of its own generation; what is kept as `compute` is
+    translated for anything later.
+    """
+    for name in built_for:
+        kind, _, number = name.partition("_")
+        digits = number.rstrip("abcdefghijklmnopqrstuvwxyz")
+        # Letters mark code for that very architecture.
+        exact = digits != number
+        built = divmod(int(digits), 10)
+        if built == (major, minor) or (
+            not exact and built <= (major, minor) and (kind == "compute" or built[0] == major)
+        ):
+            return True
+    return False
+
+
+def _gpu_model() -> Iterator[Finding]:
+    """What the GPU can hold of PersonaPlex, where there is one."""
+    if any(importlib.util.find_spec(name) is None for name in MODEL_PACKAGES):
+        return
+    import torch
+
+    if not torch.cuda.is_available():
+        return
+    from rtc_agent.model.cuda.support import require_kernels
+
+    device = torch.device("cuda:0")
+    try:
+        require_kernels(device)
+    except KernelsUnavailable as error:
+        yield Finding("gpu kernels", Level.NOTE, "cannot run here", error.message)
+    else:
+        yield Finding("gpu kernels", Level.OK, "a tick is one captured graph")
+    yield _room(torch.cuda.mem_get_info(device)[0])
+
+
+def _room(free: int) -> Finding:
+    """How many calls fit into so many bytes of a GPU, in which form."""
+    from rtc_agent.model.memory_plan import memory_need
+    from rtc_agent.model.quantised import WeightFormat
+    from rtc_agent.model.spec import ModelSpec
+
+    spec = ModelSpec.released()
+    forms: tuple[tuple[str, WeightFormat, str], ...] = (
+        ("bfloat16", "model", "model"),
+        ("--kv-dtype int8", "model", "int8"),
+        ("--weights int8", "int8", "model"),
+        ("--weights int4", "int4", "model"),
+    )
+    room = {
+        name: memory_need(spec, "bfloat16", "cuda", kv_dtype=kv, form=form).sessions_in(free)
+        for name, form, kv in forms
+    }
+    detail = ", ".join(f"{count} in {name}" for name, count in room.items())
+    if not any(room.values()):
+        return Finding("gpu memory", Level.NOTE, "PersonaPlex does not fit", "free some of it")
+    return Finding("gpu memory", Level.OK, f"calls of PersonaPlex that fit: {detail}")
