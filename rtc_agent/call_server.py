@@ -23,11 +23,14 @@ from rtc_agent.media.ice import IceServer, IceSettings
 from rtc_agent.media.moshi_transport import MoshiTransport
 from rtc_agent.media.peer import WebRtcPeer
 from rtc_agent.protocol.sdp import Flow
+from rtc_agent.telephony.local_line import create_line
+from rtc_agent.telephony.phone_line import PhoneLine
 from rtc_agent.turn import IceServers
 from signaling.app import MAX_ADDRESS_BYTES, create_app
 from signaling.guard import GUARD
 from signaling.metrics import Metrics
 from signaling.parts import ServerParts, SocketTransport
+from signaling.phone import add_phone_routes
 
 RECORDINGS_CLOSE_S = 3.0
 HTTP_CLOSE_S = 1.0
@@ -77,6 +80,13 @@ class CallServer:
         self._recordings = recordings(settings, self.parts.metrics)
         self.parts.recordings = self._recordings
         app = create_app(self.parts)
+        self.phone: PhoneLine | None = None
+        if settings.telephony.enabled:
+            # The gateway is near: no relay is needed towards it.
+            near = IceSettings(hosts=tuple(settings.ice_hosts))
+            self.phone = create_line(settings.telephony, self.registry, near, clock)
+            add_phone_routes(app, self.phone, settings.telephony.call_token.get_secret_value())
+            self.parts.phone_status = self.phone.status
         self.guard = app[GUARD]
         self.runner = web.AppRunner(
             app,
@@ -100,6 +110,8 @@ class CallServer:
     async def aclose(self) -> None:
         """End every call, tell it why, and stop answering HTTP; within the stop timeout."""
         await self.registry.aclose(self._stop_timeout_s)
+        if self.phone is not None:
+            await self.phone.aclose()
         await self.runner.cleanup()
         await self._watch.aclose()
         if self._recordings is not None:
@@ -141,4 +153,10 @@ def ice_settings(settings: Settings, issued: IceServers | None = None) -> IceSet
         )
         for s in (issued or IceServers.of(settings)).issue()
     )
-    return IceSettings(hosts=tuple(settings.ice_hosts), servers=servers)
+    first, _, last = settings.ice_ports.partition("-")
+    return IceSettings(
+        hosts=tuple(settings.ice_hosts),
+        servers=servers,
+        ports=(int(first), int(last)) if first else None,
+        public_ip=settings.public_ip,
+    )

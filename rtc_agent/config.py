@@ -29,8 +29,8 @@ from pydantic_settings import (
 )
 
 from rtc_agent.errors import ConfigError
-from rtc_agent.telephony.config import TelephonySettings
 from rtc_agent.key_setting import KeySetting
+from rtc_agent.telephony.config import TelephonySettings
 
 _ICE_URL = re.compile(r"(?:stun|turn)s?:[^\s/?]+(?:\?transport=(?:udp|tcp))?")
 
@@ -111,8 +111,8 @@ class Settings(BaseSettings):
     ice_ports: str = Field(
         "",
         pattern=r"^(\d{1,5}-\d{1,5})?$",
-        description="UDP ports for calls' media, as 40000-40100, one a call on each address; empty: "
-        "the system chooses",
+        description="UDP ports for calls' media, as 40000-40100, one a call on each address; "
+        "empty: the system chooses",
     )
     public_ip: str | None = Field(
         None, description="address announced to callers, behind one-to-one NAT"

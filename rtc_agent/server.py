@@ -58,6 +58,8 @@ async def run(
             await asyncio.wait({loading, stopping}, return_when=asyncio.FIRST_COMPLETED)
             if loading.done():
                 loading.result()
+                if server.phone is not None:
+                    server.phone.start()
                 announce(url)
                 await stopping
             watch.cancel()

@@ -15,6 +15,7 @@ from rtc_agent.call.transport import Transport, TransportEvents
 from rtc_agent.clock import Clock, MonotonicClock
 from rtc_agent.config import IceServer
 from rtc_agent.protocol.sdp import Flow
+from rtc_agent.telephony.phone_line import LineStatus
 from signaling.guard import GuardRules
 from signaling.metrics import Metrics
 
@@ -80,8 +81,6 @@ class ServerParts:
     registry: CallRegistry
     answer: Answer
     ice_servers: list[IceServer]
-    notice: str = ""
-    """Something a person at the page should know, such as why a lesser agent answers."""
     socket_transport: MakeSocketTransport | None = None
     """For calls over a WebSocket; without it there are none."""
     access: Access = field(default_factory=Access)
@@ -89,6 +88,8 @@ class ServerParts:
     metrics: Metrics = field(default_factory=Metrics)
     recordings: Recordings | None = None
     """Where calls whose callers consent are recorded; without it none is."""
+    phone_status: Callable[[], LineStatus] | None = None
+    """How the phone line is doing, where there is one."""
     issue_ice: Callable[[str], list[IceServer]] | None = None
     """ICE servers with credentials made for a user, where they are made."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from typing import Any
 
 from aiohttp import web
 
@@ -24,13 +25,16 @@ async def holders(request: web.Request) -> web.Response:
 
 async def readyz(request: web.Request) -> web.Response:
     """Calls can be taken; 503 with the reason when not. A full server is ready, only busy."""
-    registry = request.app[PARTS].registry
-    status = registry.engine.status()
-    detail = "The server is being stopped." if registry.draining else status.detail
-    ready = status.ready and not registry.draining
+    parts = request.app[PARTS]
+    status = parts.registry.engine.status()
+    detail = "The server is being stopped." if parts.registry.draining else status.detail
+    facts: dict[str, Any] = {"slots": status.slots, "slots_free": status.slots_free}
+    if parts.phone_status is not None:
+        phone = parts.phone_status()
+        facts["phone"] = {"ready": phone.ready, "detail": phone.detail}
+        detail = detail or phone.detail
     return web.json_response(
-        {"ready": ready, "detail": detail, "slots": status.slots, "slots_free": status.slots_free},
-        status=200 if ready else 503,
+        {"ready": not detail, "detail": detail, **facts}, status=503 if detail else 200
     )
 
 
@@ -55,6 +59,7 @@ async def info(request: web.Request) -> web.Response:
                 "trickle": True,
                 "dtmf": True,
                 "recording": parts.recordings is not None,
+                "phone": parts.phone_status is not None,
             },
             "voices": list(about.voices),
             "default_voice": about.default_voice,

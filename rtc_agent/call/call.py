@@ -24,6 +24,7 @@ from rtc_agent.engine.client import AgentFrame, EngineClient, EngineSession
 from rtc_agent.engine.stepper import Pcm, SessionSpec
 from rtc_agent.errors import RtcAgentError
 from rtc_agent.media.levels import SpeechDetector, SpeechEvent, dbfs
+from rtc_agent.media.watchdog import SoundFault, SoundWatchdog
 from rtc_agent.protocol import events
 
 log = logging.getLogger(__name__)
@@ -104,6 +105,7 @@ class Call:
         self._heard = HeardSource()
         self._caller_speech = SpeechDetector()
         self._agent_speech = SpeechDetector()
+        self._sound = SoundWatchdog()
         self._recorder: Recorder | None = None
         self._log = logging.LoggerAdapter(log, {"call_id": ids.public})
         self._session: EngineSession | None = None
@@ -277,6 +279,7 @@ class Call:
         self._frame = frame.index
         if self.state is CallState.LIVE:
             self.transport.play(frame.pcm)
+            self._sound.frame(self._clock.now(), frame.text, dbfs(frame.pcm))
         for listener in self.listeners:
             listener.hear(self._heard.last, frame.pcm)
         self._report_speech("caller", self._caller_speech.update(self._heard.last))
@@ -328,6 +331,7 @@ class Call:
                     seconds_left=round(left_s, 1),
                 )
         self._send_stats()
+        self._watch_sound()
         self._channels.flush()
 
     def end(self, reason: EndReason, detail: str = "") -> None:
@@ -419,6 +423,16 @@ class Call:
             figures = self.transport.stats().as_dict()
             self._channels.tell(events.Stats(frame=self._frame, figures=figures))
 
+    def _watch_sound(self) -> None:
+        """Tell of an agent that is read but not heard."""
+        if self.transport is None or self.state is not CallState.LIVE:
+            return
+        now = self._clock.now()
+        self._sound.sent(now, self.transport.stats().packets_sent)
+        if (fault := self._sound.fault(now)) is not None:
+            self._log.warning("the agent is not heard: %s", fault)
+            self._notice("no_sound", _NO_SOUND[fault])
+
     def _times(self) -> CallTimes:
         now = self._clock.now()
         live = self._moments.live
@@ -446,6 +460,10 @@ def _level(pcm: Pcm) -> float:
     return round(min(1.0, max(0.0, 1 - dbfs(pcm) / LEAST_DBFS)), 3)
 
 
+_NO_SOUND = {
+    SoundFault.SILENT: "The agent writes, but its voice is silent. Hang up and call again.",
+    SoundFault.UNSENT: "The agent's voice does not leave the server. Hang up and call again.",
+}
 _WARNINGS = {
     EndReason.CALL_LIMIT: "The call reaches its longest allowed time in {seconds} s.",
     EndReason.IDLE: "The call ends in {seconds} s unless you say something.",

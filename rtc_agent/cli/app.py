@@ -10,7 +10,7 @@ import typer
 from rtc_agent import __version__
 
 COMMANDS = (
-    *("serve", "call", "probe", "load", "offline", "verify", "download", "voices"),
+    *("serve", "sip", "call", "probe", "load", "offline", "verify", "download", "voices"),
     *("doctor", "config", "certs", "token"),
 )
 

@@ -39,6 +39,11 @@ async def run(
     reread: Callable[[], Settings] | None = None,
 ) -> None:
     """As `rtc_agent.server.run`, with the engine and the media in processes of their own."""
+    if settings.telephony.enabled:
+        raise ConfigError(
+            "The phone line runs in a server of one process: leave media_workers out, or run "
+            "`rtc-agent sip` beside this one."
+        )
     require_local(settings.ice_hosts)
     require_keys(settings)
     certificate = certificate_of(settings)

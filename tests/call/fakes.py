@@ -27,6 +27,7 @@ class FakeTransport:
         self.played: list[Pcm] = []
         self.sent: list[dict[str, Any]] = []
         self.accepts = True
+        self.packets_sent = 0
         self.closed = 0
         self.heard_s = clock.now()
         self._clock = clock
@@ -37,6 +38,7 @@ class FakeTransport:
 
     def play(self, pcm: Pcm) -> None:
         self.played.append(pcm)
+        self.packets_sent += 4
 
     def flush(self) -> None:
         self.played.clear()
@@ -50,7 +52,7 @@ class FakeTransport:
         return self._clock.now() - self.heard_s
 
     def stats(self) -> TransportStats:
-        return TransportStats(packets_received=7)
+        return TransportStats(packets_received=7, packets_sent=self.packets_sent)
 
     async def aclose(self) -> None:
         self.closed += 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -288,3 +289,18 @@ async def test_a_busy_client_is_no_flood() -> None:
             await bench.run(0.5, transport)
         assert call.state is CallState.LIVE
         assert len(transport.of("pong")) == 5_000
+
+
+async def test_an_agent_that_is_read_but_not_heard_is_told_of_once() -> None:
+    stepper = FakeStepper()
+    async with call_bench(stepper) as bench:
+        _, transport = await bench.live()
+        step = stepper.step
+
+        def silent(pcm: Pcm, live: np.ndarray) -> object:
+            return replace(step(pcm, live), pcm=np.zeros_like(pcm))
+
+        stepper.step = silent  # type: ignore[assignment,method-assign]
+        stepper.text = {0: "word "}
+        await bench.run(20, transport)
+        assert [m["code"] for m in transport.of("notice")] == ["no_sound"]
