@@ -9,6 +9,7 @@ from pathlib import Path
 
 PARTS = {
     "chromium": "the call page and other browser clients",
+    "firefox-esr": "the call page in Firefox",
     "npm": "browser clients that others make",
     "janus": "telephone calls over the gateway",
     "baresip": "telephone calls over the gateway",

@@ -122,3 +122,21 @@ async def test_a_server_that_dies_is_noticed(page: Page, real_server: RealServer
     await reach(page, "ended", 20)
     await expect(page.locator(STATE)).to_contain_text("The connection was lost")
     await expect_let_go(page)
+
+
+async def test_the_latency_test_hears_its_chirps_come_back(
+    page: Page, real_server: RealServer
+) -> None:
+    await go_live(page, real_server.url)
+    await page.click("#quality summary")
+    result = page.locator("#latency-result")
+    for _ in range(TRIES):
+        await expect(page.locator("#latency-test")).to_be_enabled()
+        await page.click("#latency-test")
+        await expect(result).to_contain_text("three short chirps")
+        await expect(result).not_to_contain_text("three short chirps", timeout=20_000)
+        found = re.match(r"(\d+) ms, measured", await result.text_content() or "")
+        if found:
+            break
+    assert found
+    assert 80 <= int(found[1]) <= 1_500

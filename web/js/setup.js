@@ -63,8 +63,13 @@ function countPersona() {
 /** @param {boolean} locked a call is in progress: what its agent is cannot be changed */
 export function lockSetup(locked) {
   element("choices").disabled = locked;
-  element("setup-title").textContent = locked ? "Chosen for this call" : "Before you call";
+  element("setup-title").textContent = headingOf(locked);
   element("setup-locked").hidden = !locked || element("choices").hidden;
+}
+
+function headingOf(locked) {
+  if (!locked) return "Before you call";
+  return element("choices").hidden ? "Settings" : "Chosen for this call";
 }
 
 /** @returns {{voice?: string, persona?: string}} only what this agent takes */
