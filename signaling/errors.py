@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import logging
+import time
+import weakref
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from rtc_agent.errors import RtcAgentError
+from signaling.quiet_log import QuietLog
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +36,8 @@ async def answer_errors(request: web.Request, handler: Handler) -> web.StreamRes
         if error.http_status == 401:
             headers["WWW-Authenticate"] = "Bearer"
         if error.http_status >= 500:
-            log.warning("%s %s refused: %s", request.method, _route(request), error.message)
+            words = f"{request.method} {_route(request)} refused: {error.message}"
+            _quiet(request.app).warning(error.code, words)
         return error_response(error.http_status, error.code, error.message, headers)
     except web.HTTPException as error:
         if error.status < 400:
@@ -50,6 +54,16 @@ async def answer_errors(request: web.Request, handler: Handler) -> web.StreamRes
         return error_response(
             500, "internal_error", "The server failed on this request; its log says more."
         )
+
+
+_logs: weakref.WeakKeyDictionary[web.Application, QuietLog] = weakref.WeakKeyDictionary()
+
+
+def _quiet(app: web.Application) -> QuietLog:
+    found = _logs.get(app)
+    if found is None:
+        found = _logs[app] = QuietLog(log, time.monotonic)
+    return found
 
 
 def _route(request: web.Request) -> str:
