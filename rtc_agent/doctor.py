@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from rtc_agent.engine.agents import MODEL_PACKAGES
 from rtc_agent.errors import KernelsUnavailable
 
 
@@ -29,7 +30,6 @@ class Finding:
     advice: str = ""
 
 
-MODEL_PACKAGES = ("torch", "safetensors", "sentencepiece", "pyloudnorm")
 INSTALL_MODEL = "pip install 'rtc-agent[model]'"
 
 

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import importlib.util
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from rtc_agent.config import Settings
 from rtc_agent.engine.echo import EchoStepper
-from rtc_agent.engine.stepper import FrameStepper
+from rtc_agent.engine.stepper import FRAME_S, FrameStepper
 from rtc_agent.errors import ConfigError, MissingDependency
 
 Report = Callable[[str], None]
 """Told, in a few words, what is being loaded and how far that is."""
 
-_MODEL_PACKAGES = ("torch", "safetensors", "sentencepiece")
+MODEL_PACKAGES = ("torch", "safetensors", "sentencepiece", "pyloudnorm")
+"""What the `[model]` extra brings, by import name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +46,23 @@ def create_stepper(settings: Settings, report: Report = lambda _: None) -> Choic
             loading.tiny_stepper(settings),
             "The tiny agent runs the real model code on random weights: sound without meaning.",
         )
-    folder = _folder(settings)
-    return Choice(*loading.folder_stepper(settings, folder, settings.agent, report))
+    stepper, notice = loading.folder_stepper(settings, _folder(settings), settings.agent, report)
+    if loading.choose_device(settings.device).type == "cpu":
+        notice = _slowness(stepper.rehearse)
+    return Choice(stepper, notice)
+
+
+def _slowness(rehearse: Callable[[], None]) -> str:
+    """What to say of a step that this machine's processor does not manage in time."""
+    began = time.monotonic()
+    rehearse()
+    took_s = time.monotonic() - began
+    if took_s <= FRAME_S:
+        return ""
+    return (
+        f"Not in real time: a step of all calls takes this processor {took_s * 1e3:.0f} ms, and "
+        f"{FRAME_S * 1e3:.0f} are there. Choose fewer --sessions, a GPU, or --agent tiny or echo."
+    )
 
 
 def _best(settings: Settings, report: Report) -> Choice:
@@ -69,16 +86,19 @@ def _missing_for_personaplex(settings: Settings) -> list[str]:
     else:
         import torch
 
-        if not torch.cuda.is_available():
+        if settings.device.startswith("cpu"):
+            missing.append(f"a GPU (the device asked for is {settings.device})")
+        elif not torch.cuda.is_available():
             missing.append("a GPU that torch can use")
-    folder = settings.model or _default_folder("personaplex")
-    if not folder.is_dir():
+    if settings.model is not None and not settings.model.is_dir():
+        missing.append(f"the model's files (there is no folder {settings.model})")
+    elif settings.model is None and not _default_folder("personaplex").is_dir():
         missing.append("the model's files (rtc-agent download personaplex)")
     return missing
 
 
 def _absent_packages() -> list[str]:
-    return [name for name in _MODEL_PACKAGES if importlib.util.find_spec(name) is None]
+    return [name for name in MODEL_PACKAGES if importlib.util.find_spec(name) is None]
 
 
 def _require_packages() -> None:

@@ -1,0 +1,43 @@
+"""Which agent answers, and what a person is told about it."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from rtc_agent.config import Settings
+from rtc_agent.engine import agents
+from rtc_agent.errors import ConfigError, MissingDependency
+
+
+def test_echo_needs_nothing_and_says_nothing() -> None:
+    choice = agents.create_stepper(Settings(agent="echo", sessions=3))
+    assert choice.stepper.info.agent == "echo" and choice.stepper.slots == 3
+    assert choice.notice == ""
+
+
+def test_auto_is_echo_here_and_says_what_is_missing(tmp_path: Path) -> None:
+    settings = Settings(agent="auto", device="cpu", model=tmp_path / "nowhere")
+    choice = agents.create_stepper(settings)
+    assert choice.stepper.info.agent == "echo"
+    assert "nowhere" in choice.notice and "cpu" in choice.notice
+
+
+def test_without_the_models_packages_auto_still_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agents, "_absent_packages", lambda: ["torch"])
+    assert "pip install 'rtc-agent[model]'" in agents.create_stepper(Settings(agent="auto")).notice
+    with pytest.raises(MissingDependency, match="torch"):
+        agents.create_stepper(Settings(agent="tiny"))
+
+
+def test_the_demo_has_no_weights_of_its_own() -> None:
+    pytest.importorskip("torch")
+    with pytest.raises(ConfigError, match="--model"):
+        agents.create_stepper(Settings(agent="demo"))
+
+
+def test_a_processor_too_slow_for_the_model_is_told_of() -> None:
+    assert agents._slowness(lambda: None) == ""
+    assert "Not in real time" in agents._slowness(lambda: time.sleep(0.1))
