@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 
 from aiohttp import web
@@ -25,6 +26,8 @@ from rtc_agent.media.peer import WebRtcPeer
 from rtc_agent.protocol.sdp import Flow
 from rtc_agent.telephony.local_line import create_line
 from rtc_agent.telephony.phone_line import PhoneLine
+from rtc_agent.threads import in_daemon_thread
+from rtc_agent.traces import CallTraces, otlp_provider
 from rtc_agent.turn import IceServers
 from signaling.app import MAX_ADDRESS_BYTES, create_app
 from signaling.guard import GUARD
@@ -33,6 +36,7 @@ from signaling.parts import ServerParts, SocketTransport
 from signaling.phone import add_phone_routes
 
 RECORDINGS_CLOSE_S = 3.0
+TRACES_CLOSE_S = 1.0
 HTTP_CLOSE_S = 1.0
 """How long open HTTP requests may take to finish when the server stops."""
 
@@ -77,6 +81,10 @@ class CallServer:
         if settings.call_records is not None:
             self._records = CallRecords(settings.call_records, lambda: engine.info.agent)
             self.registry.watchers.append(self._records)
+        self._traces: CallTraces | None = None
+        if settings.traces:
+            self._traces = CallTraces(otlp_provider(settings.traces))
+            self.registry.watchers.append(self._traces)
         self._recordings = recordings(settings, self.parts.metrics)
         self.parts.recordings = self._recordings
         app = create_app(self.parts)
@@ -114,6 +122,11 @@ class CallServer:
             await self.phone.aclose()
         await self.runner.cleanup()
         await self._watch.aclose()
+        if self._traces is not None:
+            # A collector that does not answer must not hold up the end.
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(TRACES_CLOSE_S):
+                    await in_daemon_thread(self._traces.close)
         if self._recordings is not None:
             await asyncio.to_thread(self._recordings.close, RECORDINGS_CLOSE_S)
         if self._records is not None:

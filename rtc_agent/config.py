@@ -195,6 +195,11 @@ class Settings(BaseSettings):
     call_records: Path | None = Field(
         None, description="file that gets one line of JSON for every call that ended"
     )
+    traces: str = Field(
+        "",
+        description="OTLP address that gets an OpenTelemetry trace of every call, such as "
+        "http://127.0.0.1:4318/v1/traces; empty: none",
+    )
     recordings: str = Field(
         "",
         description="folder, or fsspec address such as s3://bucket/prefix, for recordings of calls "
