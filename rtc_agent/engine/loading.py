@@ -21,7 +21,7 @@ from rtc_agent.model.spec import MOSHI, PERSONAPLEX
 from rtc_agent.model.voices import VoiceLibrary
 
 PREFIX_BYTES = 2 * 2**30
-"""Most that prompts kept for later callers may take on a GPU."""
+"""Most that prompts kept for later callers may take on a GPU; less on a small one."""
 CPU_PREFIX_BYTES = 256 * 2**20
 
 _DESCRIPTIONS = {
@@ -58,13 +58,14 @@ def folder_stepper(
     backend = _backend(settings, device)
     folder = ModelFolder.open(path, family=MOSHI if agent == "moshi" else PERSONAPLEX)
     dtype = settings.dtype if settings.dtype != "auto" else usual_dtype(device)
-    prefix_bytes = PREFIX_BYTES if device.type == "cuda" else CPU_PREFIX_BYTES
+    free = free_memory(device)
+    prefix_bytes = min(PREFIX_BYTES, free // 32) if device.type == "cuda" else CPU_PREFIX_BYTES
     require_memory(
         folder.spec,
         dtype,
         settings.sessions,
         device=str(device),
-        free=free_memory(device),
+        free=free,
         prefix_bytes=prefix_bytes,
         kv_dtype=settings.kv_dtype,
         form=settings.weights,

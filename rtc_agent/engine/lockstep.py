@@ -136,6 +136,9 @@ class LockstepStepper:
         self._random_seed = random_seed
         self._persona_max_ids = max(64, parts.spec.lm.window // 3)
         self.prefixes = PrefixCache(prefix_bytes)
+        if not on_cpu:
+            # What loading worked with would stand beside the rings for good.
+            torch.cuda.empty_cache()
         with torch.inference_mode():
             self.banks = [
                 backend.frame_model(parts.spec, parts.lm, parts.mimi, rows)

@@ -13,6 +13,8 @@ from rtc_agent.model.quantised import QuantisedWeight
 _GEMV_ROWS = 8
 """Weight rows a block, which share the work of normalising the input."""
 _GEMV_BYTES = 1024
+_GEMV_WARPS = 4
+_LINEAR_OUTPUTS = 32
 
 
 def launch_gemv_quantised(
@@ -47,7 +49,7 @@ def launch_gemv_quantised(
         BK=min(_GEMV_BYTES, next_power_of_two(weight.values.shape[-1])),
         KP=next_power_of_two(k),
         STAGES=3,
-        **how.options(4),
+        **how.options(_GEMV_WARPS),
     )
 
 
@@ -66,7 +68,7 @@ class QuantisedLinear:
         narrow = weight.bits == 4
         width = weight.values.shape[-1]
         block = weight.group if narrow else min(128, max(16, next_power_of_two(width)))
-        outputs = 32
+        outputs = _LINEAR_OUTPUTS
         linear_quantised_kernel[(ceil_div(self._outputs, outputs),)](
             x,
             weight.values,
