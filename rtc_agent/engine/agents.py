@@ -40,6 +40,7 @@ def create_stepper(settings: Settings, report: Report = lambda _: None) -> Choic
         return _best(settings, report)
     _require_packages()
     from rtc_agent.engine import loading
+    from rtc_agent.engine.devices import choose_device
 
     if settings.agent == "tiny":
         return Choice(
@@ -47,7 +48,7 @@ def create_stepper(settings: Settings, report: Report = lambda _: None) -> Choic
             "The tiny agent runs the real model code on random weights: sound without meaning.",
         )
     stepper, notice = loading.folder_stepper(settings, _folder(settings), settings.agent, report)
-    if loading.choose_device(settings.device).type == "cpu":
+    if choose_device(settings.device).type == "cpu":
         notice = _slowness(stepper.rehearse)
     return Choice(stepper, notice)
 
