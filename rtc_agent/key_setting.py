@@ -39,9 +39,10 @@ class KeySetting(BaseModel):
         secret = given["secret"] if ways[0] == "secret" else _read(Path(str(given["file"])))
         if isinstance(secret, SecretStr):
             secret = secret.get_secret_value()
-        if not isinstance(secret, str) or len(secret) < MIN_SECRET_CHARS:
+        fits = isinstance(secret, str) and len(secret) >= MIN_SECRET_CHARS and secret.isascii()
+        if not fits:
             raise ValueError(
-                f"a key's secret has at least {MIN_SECRET_CHARS} characters; "
+                f"a key's secret has at least {MIN_SECRET_CHARS} characters, all ASCII; "
                 "`rtc-agent token --new NAME` makes one"
             )
         return rest | {"sha256": hashlib.sha256(secret.encode()).hexdigest()}

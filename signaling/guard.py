@@ -237,7 +237,8 @@ def bearer(request: web.Request) -> str:
     client secret may stand in the address: it expires before a log of addresses can be misused."""
     scheme, _, key = request.headers.get(hdrs.AUTHORIZATION, "").partition(" ")
     if scheme.lower() == "bearer":
-        return key.strip()
+        # Keys are ASCII (RFC 6750, 2.1); what is not is nobody's, and cannot be compared as text.
+        return key.strip() if key.isascii() else "?"
     if request.headers.get(hdrs.UPGRADE, "").lower() == "websocket":
         given = request.query.get("access_token", "")
         return given if given.startswith(PREFIX) else ""

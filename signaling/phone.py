@@ -136,6 +136,8 @@ def _line(request: web.Request) -> PhoneLine:
     scheme, _, key = request.headers.get("Authorization", "").partition(" ")
     token = request.app[_TOKEN]
     given = key.strip() if scheme.lower() == "bearer" else ""
-    if not token or not hmac.compare_digest(given.encode(), token.encode()):
+    if not token or not hmac.compare_digest(
+        given.encode("utf-8", "surrogateescape"), token.encode()
+    ):
         raise Unauthorized("The phone line needs its call token as bearer (telephony.call_token).")
     return request.app[_LINE]

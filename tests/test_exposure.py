@@ -63,6 +63,7 @@ def test_a_key_is_kept_as_its_hash_however_it_came(tmp_path: Path) -> None:
         ('name = "a"', "one of"),
         (f'name = "a", secret = "{SECRET}", sha256 = "{DIGEST}"', "one of"),
         ('name = "a", secret = "short"', "at least 20"),
+        ('name = "a", secret = "ein sehr geheimer Schlüssel"', "ASCII"),
         ('name = "a", file = "/nowhere/at/all"', "cannot be read"),
         (f'name = "a", sha256 = "{DIGEST}", scopes = []', "opens nothing"),
         (f'name = "a", sha256 = "{DIGEST}", scopes = ["root"]', "scopes"),

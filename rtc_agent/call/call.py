@@ -17,7 +17,7 @@ from rtc_agent.call.line import Line
 from rtc_agent.call.listener import Listener
 from rtc_agent.call.recorder import Recorder
 from rtc_agent.call.state import CallState, EndReason
-from rtc_agent.call.transport import Reviving, Transport
+from rtc_agent.call.transport import Reviving, Transport, TransportStats
 from rtc_agent.call.watching import CallFacts
 from rtc_agent.clock import Clock
 from rtc_agent.engine.client import AgentFrame, EngineClient, EngineSession
@@ -107,6 +107,7 @@ class Call:
         self._agent_speech = SpeechDetector()
         self._sound = SoundWatchdog()
         self._recorder: Recorder | None = None
+        self._measured: TransportStats | None = None
         self._log = logging.LoggerAdapter(log, {"call_id": ids.public})
         self._session: EngineSession | None = None
 
@@ -373,7 +374,22 @@ class Call:
             live_s=after(moments.answered),
             frames=self._frame,
             skipped_frames=self._skipped,
-            quality=None if self.transport is None else self.transport.stats(),
+            quality=self._quality(),
+        )
+
+    def _quality(self) -> TransportStats | None:
+        """Of the connection so far. What its buffers do once the caller has gone says nothing: for
+        a call that is over, they are as they were last measured while it was live."""
+        if self.transport is None:
+            return None
+        stats, live = self.transport.stats(), self._measured
+        if self.reason is None or live is None:
+            return stats
+        return replace(
+            stats,
+            jitter_ms=live.jitter_ms,
+            receive_buffer_ms=live.receive_buffer_ms,
+            playout_buffer_ms=live.playout_buffer_ms,
         )
 
     def _go_live_if_ready(self) -> None:
@@ -420,7 +436,8 @@ class Call:
             return
         if now - self._moments.stats >= STATS_EVERY_S:
             self._moments.stats = now
-            figures = self.transport.stats().as_dict()
+            self._measured = self.transport.stats()
+            figures = self._measured.as_dict()
             self._channels.tell(events.Stats(frame=self._frame, figures=figures))
 
     def _watch_sound(self) -> None:

@@ -142,6 +142,8 @@ async def test_listening_in_takes_a_key_for_it(aiohttp_client: StartClient) -> N
         [call] = it.bench.registry
         path = f"/whep/{call.ids.public}"
         sdp = {"Content-Type": "application/sdp"}
+        odd = {"Authorization": "Bearer \udcff"}
+        assert (await it.client.post(path, data=OFFER, headers=sdp | odd)).status == 401
         for name, status in (("caller", 403), ("boss", 403), ("ear", 201)):
             response = await it.client.post(path, data=OFFER, headers=sdp | bearer(name))
             assert response.status == status
