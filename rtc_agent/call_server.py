@@ -18,6 +18,7 @@ from rtc_agent.clock import Clock
 from rtc_agent.config import Settings
 from rtc_agent.engine.client import EngineClient
 from rtc_agent.exposure import access, guard_rules
+from rtc_agent.garbage import AfterCalls
 from rtc_agent.loop_watch import LoopWatch
 from rtc_agent.media import aiortc_shim
 from rtc_agent.media.ice import IceServer, IceSettings
@@ -77,6 +78,7 @@ class CallServer:
             issue_ice=servers.issue,
         )
         self._watch = LoopWatch(clock, self.parts.metrics.loop_lag.observe)
+        self.registry.watchers.append(AfterCalls())
         self._records: CallRecords | None = None
         if settings.call_records is not None:
             self._records = CallRecords(settings.call_records, lambda: engine.info.agent)

@@ -14,6 +14,7 @@ from rtc_agent.engine.local import LocalEngine
 from rtc_agent.engine.pending import PendingEngine
 from rtc_agent.engine.runner import ThreadRunner
 from rtc_agent.exposure import require_keys
+from rtc_agent.garbage import settle
 from rtc_agent.listening import listen, require_local, signals_set
 from rtc_agent.reloading import Reloader, certificate_of, watch_certificate
 from rtc_agent.threads import in_daemon_thread
@@ -60,6 +61,7 @@ async def run(
                 loading.result()
                 if server.phone is not None:
                     server.phone.start()
+                settle()
                 announce(url)
                 await stopping
             watch.cancel()

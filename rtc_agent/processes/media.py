@@ -19,6 +19,7 @@ from rtc_agent.config import Settings
 from rtc_agent.engine.remote.client import RemoteEngine
 from rtc_agent.engine.remote.memory import FrameMemory
 from rtc_agent.errors import RtcAgentError
+from rtc_agent.garbage import settle
 from rtc_agent.processes.child import REFUSAL
 from rtc_agent.processes.signals import child_of, tell_parent, until_stopped
 from rtc_agent.reloading import Reloader
@@ -58,6 +59,7 @@ async def run(
 
 def _say_ready(started: asyncio.Task[None]) -> None:
     if not started.cancelled():
+        settle()
         tell_parent("ready")
 
 
