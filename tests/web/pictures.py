@@ -18,10 +18,18 @@ from tests.web.speech import browser_arguments, write_microphone
 ColorScheme = Literal["light", "dark"]
 TALK_S = 16
 PICTURES: dict[str, tuple[int, int, ColorScheme]] = {
-    "page.png": (1280, 800, "light"),
-    "page-dark.png": (1280, 800, "dark"),
+    "page.png": (1280, 1000, "light"),
+    "page-dark.png": (1280, 1000, "dark"),
     "page-phone.png": (390, 780, "light"),
 }
+
+_HEADSET = """
+const list = navigator.mediaDevices.enumerateDevices.bind(navigator.mediaDevices);
+navigator.mediaDevices.enumerateDevices = async () => (await list()).map(({ kind, deviceId }) => ({
+  kind, deviceId, groupId: "one", label: deviceId === "default" ? "Headset" : "Built-in",
+}));
+"""
+"""Names that devices have, in place of those of the browser's fakes."""
 
 
 async def main(folder: Path) -> None:
@@ -49,7 +57,10 @@ async def _take(
         device_scale_factor=2 if width < 500 else 1.5,
         has_touch=width < 500,
     )
+    await page.add_init_script(_HEADSET)
     await go_live(page, url)
+    if width > 500:
+        await page.click("#quality summary")
     await page.mouse.move(5, 5)
     await asyncio.sleep(TALK_S)
     await page.screenshot(path=path)
