@@ -83,8 +83,8 @@ def trace_tick(tick: Callable[[], object]) -> Trace:
             tick()
     finally:
         torch.cuda.set_sync_debug_mode("default")
-    # Operations that wait unasked are warned of; a tick's own wait at its end is not one of them.
-    waits = 1 + sum("synchronizing" in str(w.message) for w in warned)
+    # Every wait is warned of, the one that a tick asks for at its end among them.
+    waits = sum("called a synchronizing" in str(w.message) for w in warned)
     with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as recorded:
         tick()
         torch.cuda.synchronize()
