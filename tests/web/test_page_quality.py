@@ -180,6 +180,16 @@ async def test_the_chirp_measures_the_way_through_the_call(page: Page, server: F
     assert sent, "the microphone is sent again"
 
 
+async def test_a_muted_caller_is_asked_to_unmute_for_the_chirps(
+    page: Page, server: FakeServer
+) -> None:
+    await go_live(page, server.url)
+    await page.keyboard.press("m")
+    await page.click("#quality summary")
+    await page.click("#latency-test")
+    await expect(page.locator("#latency-result")).to_contain_text("Unmute first")
+
+
 async def test_a_chirp_is_found_where_it_is(page: Page, server: FakeServer) -> None:
     body = """const wanted = part.decimate(part.chirp(48000), 48000);
       const heard = new Float32Array(16000).map(() => (Math.random() - 0.5) * 0.1);

@@ -7,8 +7,11 @@ import { fetchInfo } from "./server.js";
 
 const CONNECT_TIMEOUT_MS = 15_000;
 const READY_TIMEOUT_MS = 30_000;
-/** How long after each try to come back the next one begins; after the last one the call is lost. */
-const RETRY_AFTER_MS = [4_000, 5_000, 6_000];
+/**
+ * How long after each try to come back the next one begins; after the last one the call is lost.
+ * Close together, since a server keeps a lost call for about ten seconds.
+ */
+const RETRY_AFTER_MS = [3_000, 3_000, 6_000];
 
 /**
  * Events, each a CustomEvent:

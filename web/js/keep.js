@@ -72,6 +72,6 @@ export class Keep {
   #show() {
     const active = this.#recording !== null;
     element("record").setAttribute("aria-pressed", String(active));
-    element("record").querySelector("span").textContent = active ? "Stop, save" : "Record";
+    element("record").querySelector("span").textContent = active ? "Stop" : "Record";
   }
 }

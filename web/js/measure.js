@@ -81,6 +81,7 @@ export class Measure {
   async testLatency(returnsSound) {
     const say = (words) => (element("latency-result").textContent = words);
     if (!returnsSound || !this.#taps.context?.audioWorklet) return say(this.#estimateInWords());
+    if (this.#call.muted) return say("You are muted, and so would be the chirps. Unmute first.");
     element("latency-test").disabled = true;
     say(TEST_WORDS);
     try {
