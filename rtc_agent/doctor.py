@@ -7,7 +7,7 @@ import importlib.metadata
 import importlib.util
 import socket
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rtc_agent.engine.agents import MODEL_PACKAGES
@@ -118,7 +118,9 @@ def _gpu() -> Finding:
         )
     name = torch.cuda.get_device_name(0)
     major, minor = torch.cuda.get_device_capability(0)
-    if not _runs_on(torch.cuda.get_arch_list(), major, minor):
+    from rtc_agent.engine.devices import runs_on
+
+    if not runs_on(torch.cuda.get_arch_list(), major, minor):
         return Finding(
             "gpu",
             Level.BROKEN,
@@ -127,25 +129,6 @@ def _gpu() -> Finding:
         )
     free, total = torch.cuda.mem_get_info(0)
     return Finding("gpu", Level.OK, f"{name}, {free / 2**30:.1f} of {total / 2**30:.1f} GiB free")
-
-
-def _runs_on(built_for: Sequence[str], major: int, minor: int) -> bool:
-    """Whether code for one of these architectures (sm_86, compute_90 …) runs on a capability.
-
-    Machine code runs on later minor versions of its own generation; what is kept as `compute` is
-    translated for anything later.
-    """
-    for name in built_for:
-        kind, _, number = name.partition("_")
-        digits = number.rstrip("abcdefghijklmnopqrstuvwxyz")
-        # Letters mark code for that very architecture.
-        exact = digits != number
-        built = divmod(int(digits), 10)
-        if built == (major, minor) or (
-            not exact and built <= (major, minor) and (kind == "compute" or built[0] == major)
-        ):
-            return True
-    return False
 
 
 def _gpu_model() -> Iterator[Finding]:

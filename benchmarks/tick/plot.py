@@ -34,7 +34,7 @@ def main() -> None:
     axes.text(1, 76, "a frame: 80 ms", color="#e67e22", va="top")
     axes.set(xlabel="sessions", ylabel="whole tick, p50 ms", xlim=(0, 132), ylim=(0, 84))
     axes.grid(alpha=0.3)
-    axes.legend(loc="center right", fontsize=8)
+    axes.legend(loc="lower right", fontsize=8)
     figure.tight_layout()
     figure.savefig(HERE.parent.parent / "docs" / "tick.png")
 
