@@ -44,8 +44,6 @@ PLACE_TIMEOUT_S = 9.0
 """A worker that takes so long hangs; clients wait for an answer little longer."""
 MAX_DEATHS = 2
 _OWNED = re.compile(r"(?:^|[/=])(?:call-)?(w\d+)-[\w-]+")
-_SECRET = re.compile(r"bearer ek_(w\d+)-", re.IGNORECASE)
-"""A client secret is known to the worker that made it."""
 _HOP_BY_HOP = {
     *("connection", "keep-alive", "transfer-encoding", "upgrade", "te", "trailer"),
     *("proxy-authenticate", "proxy-authorization", "content-length", "host", "date", "server"),
@@ -216,8 +214,6 @@ class Front:
     def _owner(self, request: web.Request, body: bytes) -> str | None:
         """The worker that holds the call this is about, if it is about one."""
         if found := _OWNED.search(request.path_qs):
-            return found[1]
-        if found := _SECRET.match(request.headers.get("Authorization", "")):
             return found[1]
         if b'"pc_id"' in body:
             try:
