@@ -66,6 +66,7 @@ async def info(request: web.Request) -> web.Response:
             "takes_persona": about.takes_persona,
             "persona_max_chars": about.persona_max_chars,
             "slots": {"total": status.slots, "free": status.slots_free},
+            "reconnect_grace_s": parts.registry.limits.reconnect_s,
             "engine": {
                 "ready": status.ready,
                 "ticks": status.ticks,
