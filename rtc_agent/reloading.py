@@ -55,6 +55,8 @@ class Reloader:
 
     def _take_over(self, read: Settings) -> None:
         changed = {name for name, value in read if value != getattr(self.settings, name)}
+        if not read.token_secret.get_secret_value():
+            changed.discard("token_secret")  # it was made at the start, and stays
         taken = {name: getattr(read, name) for name in changed & CHANGEABLE}
         self.settings = self.settings.model_copy(update=taken)
         logs.set_level(self.settings.log_level)

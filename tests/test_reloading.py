@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from pydantic import SecretStr
 
 from rtc_agent.config import Settings
 from rtc_agent.errors import ConfigError
@@ -39,6 +40,15 @@ def test_a_fault_changes_nothing(caplog: pytest.LogCaptureFixture) -> None:
     assert not used and "stay as they were: The file is no TOML." in caplog.text
     reload()
     assert reload.settings.call_limit_s == 300, "the next one counts"
+
+
+def test_what_was_made_at_the_start_has_not_changed(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    reload, used = reloader([Settings(call_limit_s=100)])
+    reload.settings = Settings(call_limit_s=100, token_secret=SecretStr("made"))
+    reload()
+    assert used[0].token_secret.get_secret_value() == "made"
+    assert "none have changed" in caplog.text and "restart" not in caplog.text
 
 
 def test_every_changeable_setting_exists() -> None:
