@@ -50,7 +50,9 @@ class ChatQuery(BaseModel):
         }
         given: dict[str, Any] = {key: value for key, value in chosen.items() if value is not None}
         voice = (self.voice_prompt or "").removesuffix(".pt")
-        return SessionSpec(voice=voice or None, persona=self.text_prompt, sampling=SamplingSpec(**given))
+        return SessionSpec(
+            voice=voice or None, persona=self.text_prompt, sampling=SamplingSpec(**given)
+        )
 
     def _seed(self) -> int | None:
         """Below zero asks for a random one, as with the existing servers."""

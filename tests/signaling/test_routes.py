@@ -162,9 +162,10 @@ async def test_candidates_reach_their_call_in_every_spelling(aiohttp_client: Sta
         )
         assert response.status == 200
         assert await response.json() == {"status": "success"}
-        assert it.transports[0].candidates[1:] == [("x", "1", 1), ("", None, None)] + [
-            (None, None, None)
-        ] * 2
+        assert (
+            it.transports[0].candidates[1:]
+            == [("x", "1", 1), ("", None, None)] + [(None, None, None)] * 2
+        )
 
 
 @pytest.mark.parametrize(
