@@ -18,7 +18,6 @@ from rtc_agent.engine.stepper import (
 from rtc_agent.errors import EngineFailed, UnknownVoice
 from rtc_agent.offline import OfflineResult, Silence, run_offline
 
-
 NO_SILENCE = Silence()
 DEFAULT = SessionSpec()
 
