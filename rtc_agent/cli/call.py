@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from rtc_agent.cli.options import IceHosts
 from rtc_agent.cli.output import json_refusal, print_json
 
 
@@ -34,13 +35,7 @@ def call(
         float,
         typer.Option(min=0, max=86_400, help="Seconds to go on recording after the file's end."),
     ] = 0.0,
-    ice_host: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Offer only this local address; repeatable, loopback allowed.",
-            show_default="every address but loopback",
-        ),
-    ] = None,
+    ice_host: IceHosts = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object as the last line.")
     ] = False,

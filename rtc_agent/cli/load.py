@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from rtc_agent.cli.options import IceHosts
 from rtc_agent.cli.output import json_refusal, print_fields, print_json
 
 
@@ -26,13 +27,7 @@ def load(
         float, typer.Option(min=0, help="Seconds between the beginnings of two calls.")
     ] = 0.1,
     impair: Annotated[str, typer.Option(help="A bad network, as for `probe`.")] = "",
-    ice_host: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Offer only this local address; repeatable, loopback allowed.",
-            show_default="every address but loopback",
-        ),
-    ] = None,
+    ice_host: IceHosts = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object as the last line.")
     ] = False,

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rtc_agent.cli.options import Agent, Device, Model
+
 if TYPE_CHECKING:
     from rtc_agent.errors import RtcAgentError
 
@@ -30,14 +32,9 @@ def offline(
     text: Annotated[
         Path | None, typer.Option(help="The agent's words as JSON, each with its frame and time.")
     ] = None,
-    agent: Annotated[
-        str | None,
-        typer.Option(help="auto, echo, demo, tiny, personaplex or moshi.", show_default="auto"),
-    ] = None,
-    model: Annotated[Path | None, typer.Option(help="Folder of the model's files.")] = None,
-    device: Annotated[
-        str | None, typer.Option(help="auto, cpu, cuda, cuda:1 …", show_default="auto")
-    ] = None,
+    agent: Agent = None,
+    model: Model = None,
+    device: Device = None,
     dtype: Annotated[
         str | None,
         typer.Option(

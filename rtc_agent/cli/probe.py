@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from rtc_agent.cli.options import IceHosts
 from rtc_agent.cli.output import json_refusal, print_fields, print_json
 
 
@@ -40,13 +41,7 @@ def probe(
         typer.Option(help="WAV to say after the chirps; its echo is scored by ViSQOL."),
     ] = None,
     plot: Annotated[Path | None, typer.Option(help="PNG to draw the measurement into.")] = None,
-    ice_host: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Offer only this local address; repeatable, loopback allowed.",
-            show_default="every address but loopback",
-        ),
-    ] = None,
+    ice_host: IceHosts = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object as the last line.")
     ] = False,

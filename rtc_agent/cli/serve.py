@@ -9,20 +9,17 @@ from typing import Annotated
 
 import typer
 
+from rtc_agent.cli.options import Agent, Device, Model
+
 
 def register(app: typer.Typer) -> None:
     app.command()(serve)
 
 
 def serve(
-    agent: Annotated[
-        str | None,
-        typer.Option(help="auto, echo, demo, tiny, personaplex or moshi.", show_default="auto"),
-    ] = None,
-    model: Annotated[Path | None, typer.Option(help="Folder of the model's files.")] = None,
-    device: Annotated[
-        str | None, typer.Option(help="auto, cpu, cuda, cuda:1 …", show_default="auto")
-    ] = None,
+    agent: Agent = None,
+    model: Model = None,
+    device: Device = None,
     dtype: Annotated[
         str | None,
         typer.Option(help="auto, float32, bfloat16 or float16.", show_default="auto"),

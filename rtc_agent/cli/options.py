@@ -1,0 +1,22 @@
+"""Options that several commands have, said once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+IceHosts = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Offer only this local address; repeatable, loopback allowed.",
+        show_default="every address but loopback",
+    ),
+]
+Agent = Annotated[
+    str | None,
+    typer.Option(help="auto, echo, demo, tiny, personaplex or moshi.", show_default="auto"),
+]
+Model = Annotated[Path | None, typer.Option(help="Folder of the model's files.")]
+Device = Annotated[str | None, typer.Option(help="auto, cpu, cuda, cuda:1 …", show_default="auto")]
