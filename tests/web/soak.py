@@ -19,6 +19,14 @@ SETTLE_S = 90
 """Until then the page fills what it keeps in bounded number."""
 HEAP_PER_HOUR_KB = 2_000
 """What the script of a talkative hour may add."""
+SERVER_PER_HOUR_MB = 10
+
+
+def _server_holds(process_id: int) -> tuple[float, int]:
+    """MB of resident memory and open descriptors of the server."""
+    status = Path(f"/proc/{process_id}/status").read_text()
+    resident = next(line for line in status.splitlines() if line.startswith("VmRSS:"))
+    return int(resident.split()[1]) / 1e3, len(list(Path(f"/proc/{process_id}/fd").iterdir()))
 
 
 async def _measure(session: CDPSession) -> dict[str, float]:
@@ -43,14 +51,18 @@ async def main(minutes: float) -> int:
                 await page.click("#quality summary")
                 await asyncio.sleep(SETTLE_S)
                 heaps: list[float] = []
+                residents: list[float] = []
                 rounds = max(2, int(minutes * 60 / EVERY_S))
                 for at in range(rounds):
                     found = await _measure(session)
                     heaps.append(found["JSHeapUsedSize"] / 1e3)
                     rows = await page.locator("#log li").count()
+                    resident, descriptors = _server_holds(server.process.pid)
+                    residents.append(resident)
                     sys.stdout.write(
                         f"{at * EVERY_S:5d} s heap {heaps[-1]:7.0f} kB  nodes {found['Nodes']:6.0f}"
-                        f"  listeners {found['JSEventListeners']:5.0f}  lines {rows}\n"
+                        f"  listeners {found['JSEventListeners']:5.0f}  lines {rows}"
+                        f"  server {resident:6.1f} MB  descriptors {descriptors}\n"
                     )
                     sys.stdout.flush()
                     await asyncio.sleep(EVERY_S)
@@ -58,9 +70,15 @@ async def main(minutes: float) -> int:
                 await browser.close()
     finally:
         await server.stop()
-    per_hour = (heaps[-1] - heaps[0]) * 3_600 / ((len(heaps) - 1) * EVERY_S)
-    sys.stdout.write(f"state {state}; heap {per_hour:+.0f} kB per hour\n")
-    return 0 if state == "live" and per_hour < HEAP_PER_HOUR_KB else 1
+    hours = (len(heaps) - 1) * EVERY_S / 3_600
+    per_hour = (heaps[-1] - heaps[0]) / hours
+    server_per_hour = (residents[-1] - residents[0]) / hours
+    sys.stdout.write(
+        f"state {state}; heap {per_hour:+.0f} kB per hour;"
+        f" server {server_per_hour:+.1f} MB per hour\n"
+    )
+    within = per_hour < HEAP_PER_HOUR_KB and server_per_hour < SERVER_PER_HOUR_MB
+    return 0 if state == "live" and within else 1
 
 
 if __name__ == "__main__":

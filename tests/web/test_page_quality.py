@@ -236,6 +236,34 @@ async def test_text_comes_with_the_sound_or_at_once(page: Page, server: FakeServ
     assert shown[2][1] >= 600
 
 
+async def test_a_long_script_is_kept_in_bounds(page: Page, server: FakeServer) -> None:
+    body = """const view = document.createElement("div");
+      const [log, empty, earlier] = ["ol", "p", "p"].map((tag) => document.createElement(tag));
+      view.append(log);
+      const script = new part.Transcript(log, empty, earlier, { shown: 5, kept: 3_000 });
+      script.begin("Agent");
+      const say = (frame, delta) => script.addText({ delta, frame, t_ms: frame * 80 });
+      const look = () => [log.textContent, earlier.hidden ? "" : earlier.textContent,
+        script.asText(), script.asJson()];
+      for (let line = 0; line < 12; line += 1) say(line, `Line ${line}.\n`);
+      const kept = look();
+      for (let word = 0; word < 2_000; word += 1) say(50 + word, " and");
+      return [kept, look(), log.childElementCount];"""
+    kept, long, shown = await in_page(page, server, "transcript.js", body)
+    on_page, earlier, text, told = kept
+    assert "Line 6." not in on_page and "Line 7." in on_page and "Line 11." in on_page
+    assert earlier == "7 earlier lines are in what Save gives."
+    assert [line["text"] for line in told["lines"]] == [f"Line {line}." for line in range(12)]
+    assert "0:00  Agent: Line 0." in text and told["lines_left_out"] == 0
+
+    _, _, text, told = long
+    assert shown == 5
+    assert told["lines_left_out"] == 12 + 6
+    assert "(18 earlier lines were too many to keep.)" in text
+    sizes = [len(line["text"]) for line in told["lines"]]
+    assert max(sizes) <= 1_004 and sum(sizes) <= 3_000
+
+
 async def test_a_script_and_a_recording_can_be_kept(page: Page, server: FakeServer) -> None:
     await go_live(page, server.url)
     server.send("speech", frame=10, who="caller", state="started", duration_ms=0)

@@ -23,7 +23,7 @@ import * as view from "./view.js";
 const RETRY_INFO_MS = 3_000;
 
 const scope = new Scope(element("scope"), { you: element("meter-you"), agent: element("meter-agent") });
-const transcript = new Transcript(element("log"), element("log-empty"));
+const transcript = new Transcript(element("log"), element("log-empty"), element("log-earlier"));
 const sound = new Sound(element("remote"), view.showSoundBlocked);
 const captions = new Captions(showMessage);
 const keep = new Keep(transcript);

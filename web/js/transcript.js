@@ -7,23 +7,47 @@ const BURST_GAP_FRAMES = 15;
 /** A long speech is broken at the end of a sentence past this many characters. */
 const LONG_LINE = 240;
 const SENTENCE_END = /[.!?…]["')\]]?$/;
+/** Past this one is broken wherever it is. */
+const LONGEST_LINE = 1_000;
+/** What a line takes beside its text, in characters. */
+const LINE_COST = 50;
+const BOUNDS = {
+  /** Lines on the page. */
+  shown: 300,
+  /** Characters kept for saving: a day of talk without a pause. */
+  kept: 2_000_000,
+};
+
+/** @typedef {{atMs: number, kind: "you" | "agent" | "note", who: string, text: string}} Line */
 
 export class Transcript {
   #log;
   #empty;
+  #earlier;
+  #bounds;
   #agentName = "Agent";
+  /** What the agent is saying. @type {{row: Line, said: HTMLElement, frame: number} | null} */
   #line = null;
   #turn = null;
-  /** @type {{atMs: number, kind: "you" | "agent" | "note", who: string, said: HTMLElement}[]} */
+  /** @type {Line[]} */
   #rows = [];
+  #size = 0;
+  #left = 0;
 
   /** When the call went live. */
   beganAt = new Date();
 
-  /** @param {HTMLElement} log a list inside the element that scrolls @param {HTMLElement} empty shown while there is nothing */
-  constructor(log, empty) {
+  /**
+   * @param {HTMLElement} log a list inside the element that scrolls
+   * @param {HTMLElement} empty shown while there is nothing
+   * @param {HTMLElement} earlier says how many lines are on the page no more
+   * @param {{shown: number, kept: number}} [bounds]
+   */
+  constructor(log, empty, earlier, bounds = BOUNDS) {
     this.#log = log;
     this.#empty = empty;
+    this.#earlier = earlier;
+    this.#bounds = bounds;
   }
 
   /** @param {string} agentName */
@@ -31,9 +55,11 @@ export class Transcript {
     this.#agentName = agentName;
     this.#log.replaceChildren();
     this.#rows = [];
+    this.#size = this.#left = 0;
     this.#line = null;
     this.#turn = null;
     this.#empty.hidden = false;
+    this.#earlier.hidden = true;
   }
 
   /** A piece of the agent's text; pieces of one burst make one line. */
@@ -48,15 +74,17 @@ export class Transcript {
 
   #append(piece, frame, atMs) {
     const line = this.#line;
+    const said = line?.row.text ?? "";
     const paused = line && frame - line.frame > BURST_GAP_FRAMES;
-    const long = line && line.text.length > LONG_LINE && SENTENCE_END.test(line.text.trimEnd());
+    const long = said.length > LONG_LINE && SENTENCE_END.test(said.trimEnd()) && /^\s/.test(piece);
     this.#write(() => {
-      if (!line || paused || (long && /^\s/.test(piece))) {
-        this.#line = { said: this.#row("agent", this.#agentName, atMs), text: "" };
+      if (!line || paused || long || said.length > LONGEST_LINE) {
+        this.#line = this.#row("agent", this.#agentName, atMs);
       }
-      this.#line.text += piece;
       this.#line.frame = frame;
-      this.#line.said.textContent = this.#line.text.trimStart();
+      const { row, said: place } = this.#line;
+      this.#say(row, (row.text + piece).trimStart());
+      place.textContent = row.text;
     });
   }
 
@@ -74,19 +102,21 @@ export class Transcript {
   }
 
   #beginTurn(atMs) {
-    const said = this.#row("you", "You", atMs);
+    const { row, said } = this.#row("you", "You", atMs);
+    this.#say(row, "speaking");
     said.classList.add("spoken");
     const bar = Object.assign(document.createElement("i"), { className: "length" });
-    const words = Object.assign(document.createElement("span"), { textContent: "speaking" });
+    const words = Object.assign(document.createElement("span"), { textContent: row.text });
     said.append(bar, words);
-    return { bar, words, atMs };
+    return { row, bar, words, atMs };
   }
 
   #endTurn(lastedMs) {
-    const { bar, words } = this.#turn;
+    const { row, bar, words } = this.#turn;
+    this.#say(row, `spoke for ${seconds(lastedMs)}`);
     bar.style.inlineSize = `${Math.min(60, 2 + (lastedMs / 1000) * 6).toFixed(1)}%`;
     bar.classList.add("known");
-    words.textContent = `spoke for ${seconds(lastedMs)}`;
+    words.textContent = row.text;
     this.#turn = null;
   }
 
@@ -94,7 +124,9 @@ export class Transcript {
   addNote(text, atMs) {
     this.endLine();
     this.#write(() => {
-      this.#row("note", "Note", atMs).textContent = text;
+      const { row, said } = this.#row("note", "Note", atMs);
+      this.#say(row, text);
+      said.textContent = text;
     });
   }
 
@@ -104,35 +136,52 @@ export class Transcript {
     this.callerSpeech({ state: "stopped", t_ms: atMs });
   }
 
-  get isEmpty() {
-    return this.#rows.length === 0;
-  }
-
   /** @returns {string} one line for each row */
   asText() {
-    const head = `Call with ${this.#agentName}, ${this.beganAt.toLocaleString()}`;
-    return [head, "", ...this.#rows.map(({ atMs, who, said }) => `${clock(atMs)}  ${who}: ${said.textContent}`)].join("\n");
+    const head = [`Call with ${this.#agentName}, ${this.beganAt.toLocaleString()}`, ""];
+    if (this.#left) head.push(`(${this.#left} earlier lines were too many to keep.)`);
+    return [...head, ...this.#rows.map(({ atMs, who, text }) => `${clock(atMs)}  ${who}: ${text}`)].join("\n");
   }
 
   /** @returns {object} for a program */
   asJson() {
-    const lines = this.#rows.map(({ atMs, kind, who, said }) => {
-      return { t_ms: Math.round(atMs), kind, who, text: said.textContent };
-    });
-    return { agent: this.#agentName, began: this.beganAt.toISOString(), lines };
+    const lines = this.#rows.map(({ atMs, kind, who, text }) => ({ t_ms: Math.round(atMs), kind, who, text }));
+    return { agent: this.#agentName, began: this.beganAt.toISOString(), lines_left_out: this.#left, lines };
   }
 
-  #row(kind, who, atMs) {
+  /** @returns {{row: Line, said: HTMLElement}} the line, and where its text goes on the page */
+  #row(kind, who, atMs = 0) {
     const row = document.createElement("li");
     row.className = `row ${kind}`;
-    const time = Object.assign(document.createElement("time"), { textContent: clock(atMs ?? 0) });
+    const time = Object.assign(document.createElement("time"), { textContent: clock(atMs) });
     const name = Object.assign(document.createElement("span"), { className: "who", textContent: who });
     const said = Object.assign(document.createElement("p"), { className: "said" });
     row.append(time, name, said);
     this.#empty.hidden = true;
     this.#log.append(row);
-    this.#rows.push({ atMs: atMs ?? 0, kind, who, said });
-    return said;
+    const made = { atMs, kind, who, text: "" };
+    this.#rows.push(made);
+    this.#size += LINE_COST;
+    this.#showNewest();
+    return { row: made, said };
+  }
+
+  /** @param {Line} row @param {string} text takes the place of what it said so far */
+  #say(row, text) {
+    this.#size += text.length - row.text.length;
+    row.text = text;
+    while (this.#size > this.#bounds.kept && this.#rows.length > 1) {
+      this.#size -= LINE_COST + this.#rows.shift().text.length;
+      this.#left += 1;
+    }
+  }
+
+  /** The page shows the newest lines; those before them are kept for saving. */
+  #showNewest() {
+    while (this.#log.childElementCount > this.#bounds.shown) this.#log.firstElementChild.remove();
+    const before = this.#rows.length - this.#log.childElementCount;
+    this.#earlier.hidden = before <= 0;
+    if (before > 0) this.#earlier.textContent = `${before} earlier ${before === 1 ? "line is" : "lines are"} in what Save gives.`;
   }
 
   /** Keep the newest in view, unless the reader has gone back. */
