@@ -1,9 +1,15 @@
-"""Reading checkpoint files: every key accounted for, every tensor straight to its device."""
+"""Reading checkpoint files: every key accounted for, every tensor straight to its device.
+
+Beside the released layouts, any tensor may be stored in eight bits: `KEY` is int8 and `KEY_scale`,
+of as many dimensions, each 1 or as long as that of `KEY`, is what its numbers are multiplied by. So
+one scale a row of a matrix [out, in] is [out, 1], one an output channel of a transposed convolution
+[in, out, kernel] is [1, out, 1].
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +25,9 @@ from rtc_agent.model.weights import LmWeights, assemble_lm
 
 Progress = Callable[[int, int], None]
 """Called with bytes read so far and bytes to read in all."""
+
+SCALE_SUFFIX = "_scale"
+"""Of the key that holds the scales of an eight-bit tensor."""
 
 _open: Callable[..., Any] = safe_open
 _FUSED_TO_SPLIT = {
@@ -55,29 +64,74 @@ class CheckpointFile:
         self.shapes: dict[str, tuple[int, ...]] = {
             key: tuple(self._file.get_slice(key).get_shape()) for key in self._file.keys()
         }
+        """Of every tensor; those of eight bits count as one with their scales."""
+        self._scales = {
+            key: self.shapes.pop(key + SCALE_SUFFIX, None)
+            for key in list(self.shapes)
+            if self._file.get_slice(key).get_dtype() == "I8"
+        }
+
+    @property
+    def problems(self) -> list[str]:
+        """What is wrong with the scales of eight-bit tensors."""
+        found = []
+        for key, scale in self._scales.items():
+            if scale is None:
+                found.append(f"missing {key}{SCALE_SUFFIX}, the scales of an int8 tensor")
+            elif not _scales(scale, self.shapes[key]):
+                found.append(
+                    f"{key}{SCALE_SUFFIX} is {list(scale)}, which does not scale "
+                    f"{list(self.shapes[key])}"
+                )
+        return found
 
     def read(self, key: str, rows: int | None = None) -> Tensor:
         """The tensor of `key`, or its first `rows` rows, on the device and in the dtype."""
-        piece = self._file.get_slice(key)
-        raw: Tensor = piece[:] if rows is None else piece[:rows]
-        self._done += raw.numel() * raw.element_size()
-        tensor = raw.to(self._dtype)
+        raw = self._take(key, rows)
+        if (scale := self._scales.get(key)) is not None:
+            factor = self._take(key + SCALE_SUFFIX, None if scale[0] == 1 else rows)
+            tensor = (raw.float() * factor.float()).to(self._dtype)
+        else:
+            tensor = raw.to(self._dtype)
         if self._progress is not None:
             self._progress(self._done, self.total_bytes)
         # A tensor of the file's own dtype on the CPU is a view of the mapped file; keep a copy, so
         # that the file may be replaced while the model runs.
         return tensor.clone() if tensor.device.type == "cpu" and tensor is raw else tensor
 
+    def _take(self, key: str, rows: int | None) -> Tensor:
+        piece = self._file.get_slice(key)
+        raw: Tensor = piece[:] if rows is None else piece[:rows]
+        self._done += raw.numel() * raw.element_size()
+        return raw
+
+
+def _scales(scale: tuple[int, ...], shape: tuple[int, ...]) -> bool:
+    """Whether scales of one shape belong to values of the other."""
+    return len(scale) == len(shape) and all(s in (1, n) for s, n in zip(scale, shape, strict=True))
+
+
+def check_file(file: CheckpointFile, expected: Mapping[str, tuple[int, ...]]) -> None:
+    """As `check_keys`, of an open file and its scales too."""
+    check_keys(file.path, file.shapes, expected, file.problems)
+
 
 def check_keys(
-    path: Path, found: Mapping[str, tuple[int, ...]], expected: Mapping[str, tuple[int, ...]]
+    path: Path,
+    found: Mapping[str, tuple[int, ...]],
+    expected: Mapping[str, tuple[int, ...]],
+    known: Sequence[str] = (),
 ) -> None:
     """Compare a file's keys and shapes with what the model needs.
+
+    Args:
+        known: problems that were found before.
 
     Raises:
         CheckpointError: naming every key that is missing, left over or of another shape.
     """
-    problems = [f"missing {key} {list(expected[key])}" for key in expected if key not in found]
+    problems = [*known]
+    problems += [f"missing {key} {list(expected[key])}" for key in expected if key not in found]
     problems += [f"left over {key} {list(found[key])}" for key in found if key not in expected]
     problems += [
         f"{key} is {list(found[key])}, expected {list(shape)}"
@@ -116,7 +170,7 @@ def load_lm(
     stored = {key: shape for key, shape in expected.items() if key not in split}
     for parts in split.values():
         stored |= parts
-    check_keys(path, file.shapes, stored)
+    check_file(file, stored)
 
     def fetch(key: str, rows: int | None) -> Tensor:
         if key not in split:
@@ -156,5 +210,5 @@ def load_mimi(
         CheckpointError: the file is damaged or does not fit `spec`.
     """
     file = CheckpointFile(path, device, torch.float32, progress)
-    check_keys(path, file.shapes, spec.shapes())
+    check_file(file, spec.shapes())
     return assemble_mimi(spec, file.read)
