@@ -1,11 +1,11 @@
-"""The stepper of lock-step models: PersonaPlex, Moshi, and small models of their shape."""
+"""Steppers of lock-step models: PersonaPlex, Moshi, and small models of their shape."""
 
 from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -30,6 +30,7 @@ from rtc_agent.model.precision import use_exact_float32
 from rtc_agent.model.prompts import Voice, VoiceClip, plan_prompt
 from rtc_agent.model.sampling import check_sampling, is_greedy
 from rtc_agent.model.spec import ModelSpec
+from rtc_agent.model.talker import TalkerModel
 from rtc_agent.model.weights import LmWeights
 
 
@@ -38,6 +39,10 @@ class TextStream(Protocol):
 
     def push(self, id: int, /) -> str:
         """The text that became showable with this id."""
+        ...
+
+    def flush(self) -> str:
+        """What was still held back, at the end of the session."""
         ...
 
 
@@ -83,8 +88,12 @@ class LockstepParts:
     description: str
 
 
+NOT_FINITE = "the model's numbers for this call are no longer finite"
+Bank = TypeVar("Bank", bound=TalkerModel)
+
+
 @dataclass(slots=True)
-class _Slot:
+class Session:
     """A slot's session, once it is ready to be stepped."""
 
     text: TextStream
@@ -92,8 +101,27 @@ class _Slot:
     failed: str | None = None
 
 
-class LockstepStepper:
-    """`FrameStepper` over a lock-step model.
+@dataclass(frozen=True, slots=True)
+class Turn(Generic[Bank]):
+    """One bank's share of a step."""
+
+    bank: Bank
+    slots: range
+    running: Sequence[int]
+    """Slots of it that take part."""
+    mask: Mask
+    """[rows] the same, by row."""
+    greedy: bool
+    """Whether all of them are."""
+
+    @property
+    def rows(self) -> slice:
+        """The bank's rows of a step's samples."""
+        return slice(self.slots.start, self.slots.stop)
+
+
+class LockstepSessions(Generic[Bank]):
+    """Sessions of a lock-step model: all of a stepper but its step.
 
     The batch is cut into banks of fixed size that are computed one after another, and only those in
     which someone is live. A bank's shapes never change, so neither do a session's bits.
@@ -125,7 +153,7 @@ class LockstepStepper:
         self._device = parts.lm.device
         on_cpu = self._device.type == "cpu"
         use_exact_float32()
-        backend = backend or backend_for(self._device)
+        self._backend = backend = backend or backend_for(self._device)
         rows = bank_rows or (1 if on_cpu else _largest_bank(slots, backend.max_rows))
         if slots < 1 or slots % rows:
             raise ValueError(f"{slots} slots cannot be cut into banks of {rows}")
@@ -140,13 +168,10 @@ class LockstepStepper:
             # What loading worked with would stand beside the rings for good.
             torch.cuda.empty_cache()
         with torch.inference_mode():
-            self.banks = [
-                backend.frame_model(parts.spec, parts.lm, parts.mimi, rows)
-                for _ in range(slots // rows)
-            ]
+            self.banks = [self._make_bank(backend, rows) for _ in range(slots // rows)]
             self.banks[0].warm_up(self._chunk)
             self._clip_encoder = backend.encoder(parts.spec.mimi, parts.mimi, 1)
-        self._sessions: dict[int, _Slot] = {}
+        self._sessions: dict[int, Session] = {}
         takes_prompts = parts.spec.family.takes_prompts
         self._takes_persona = takes_prompts and parts.text_encoder is not None
         self._info = StepperInfo(
@@ -156,7 +181,7 @@ class LockstepStepper:
             default_voice=parts.voices.default if takes_prompts else None,
             takes_persona=self._takes_persona,
             persona_max_chars=MAX_CHARS if self._takes_persona else 0,
-            latency_frames=1,
+            latency_frames=1 + self._held_frames(),
         )
         self._slots = slots
         self.full_tick: TickTimes | None = None
@@ -196,25 +221,43 @@ class LockstepStepper:
             bank.open(row, spec.sampling, self._random_seed() if seed is None else seed, opening)
         bank.settle()
         yield
-        self._sessions[slot] = _Slot(self._parts.text_stream(), is_greedy(spec.sampling))
+        self._sessions[slot] = Session(self._parts.text_stream(), is_greedy(spec.sampling))
+        self._opened(slot, after_prompt=opening is not None)
 
-    def step(self, pcm: Pcm, live: Mask) -> StepResult:
-        """As `FrameStepper.step`."""
+    def _make_bank(self, backend: Backend, rows: int) -> Bank:
+        raise NotImplementedError
+
+    def _held_frames(self) -> int:
+        """Frames that are held back before they are given out."""
+        return 0
+
+    def _opened(self, slot: int, *, after_prompt: bool) -> None:
+        """A slot is ready to be stepped."""
+
+    def _rehearse_bank(self, bank: Bank, silence: Pcm, nobody: Mask) -> None:
+        raise NotImplementedError
+
+    def _turns(self, live: Mask) -> Iterator[Turn[Bank]]:
+        """The banks in which someone takes part, sessions that have failed left out."""
         for slot in np.flatnonzero(live).tolist():
             if slot not in self._sessions:
                 raise ValueError(f"slot {slot} is stepped but not open")
-        said = np.zeros((self._slots, FRAME_SAMPLES), dtype=np.float32)
-        text: dict[int, str] = {}
-        failed: dict[int, str] = {}
         for index, bank in enumerate(self.banks):
             slots = range(index * self._bank_rows, (index + 1) * self._bank_rows)
             running = [s for s in slots if live[s] and self._sessions[s].failed is None]
             if running:
-                self._step_bank(bank, slots, running, pcm, said, text)
-            for slot in slots:
-                if live[slot] and (reason := self._sessions[slot].failed) is not None:
-                    failed[slot] = reason
-        return StepResult(said, text, failed)
+                mask = np.zeros(len(slots), dtype=np.bool_)
+                mask[[s - slots.start for s in running]] = True
+                greedy = all(self._sessions[s].greedy for s in running)
+                yield Turn(bank, slots, running, mask, greedy)
+
+    def _failures(self, live: Mask) -> dict[int, str]:
+        """Why those of the live slots that have failed did."""
+        return {
+            slot: reason
+            for slot in np.flatnonzero(live).tolist()
+            if (reason := self._sessions[slot].failed) is not None
+        }
 
     def rehearse(self) -> None:
         """A tick of all banks, every row's window full; for measuring, while no slot is open.
@@ -230,20 +273,17 @@ class LockstepStepper:
         nobody = np.zeros(rows, dtype=np.bool_)
         with torch.inference_mode():
             for bank in self.banks:
-                positions = (
-                    bank.lm.state.position,
-                    bank.hearing.position,
-                    bank.speaking.position,
-                )
+                positions = bank.positions()
                 for position in positions:
                     position.fill_(window)
-                bank.step(silence, nobody)
+                self._rehearse_bank(bank, silence, nobody)
                 for position in positions:
                     position.zero_()
 
-    def close(self, slot: int) -> None:
+    def close(self, slot: int) -> str:
         """As `FrameStepper.close`."""
-        self._sessions.pop(slot, None)
+        session = self._sessions.pop(slot, None)
+        return session.text.flush() if session is not None else ""
 
     def shutdown(self) -> None:
         """As `FrameStepper.shutdown`."""
@@ -253,7 +293,7 @@ class LockstepStepper:
 
     @staticmethod
     def _settled(
-        bank: FrameModel, pieces: Generator[None, None, Opening]
+        bank: Bank, pieces: Generator[None, None, Opening]
     ) -> Generator[None, None, Opening]:
         """The pieces, each over when its device is done with it: what is only asked for would
         still stand before the next tick."""
@@ -266,34 +306,8 @@ class LockstepStepper:
             bank.settle()
             yield
 
-    def _place(self, slot: int) -> tuple[FrameModel, int]:
+    def _place(self, slot: int) -> tuple[Bank, int]:
         return self.banks[slot // self._bank_rows], slot % self._bank_rows
-
-    def _step_bank(
-        self,
-        bank: FrameModel,
-        slots: range,
-        running: Sequence[int],
-        pcm: Pcm,
-        said: Pcm,
-        text: dict[int, str],
-    ) -> None:
-        rows = slice(slots.start, slots.stop)
-        mask = np.zeros(len(slots), dtype=np.bool_)
-        mask[[s - slots.start for s in running]] = True
-        greedy = all(self._sessions[s].greedy for s in running)
-        with torch.inference_mode():
-            frame = bank.step(pcm[rows], mask, greedy=greedy)
-        for slot in running:
-            row = slot - slots.start
-            session = self._sessions[slot]
-            if not frame.healthy[row]:
-                session.failed = "the model's numbers for this call are no longer finite"
-                continue
-            said[slot] = frame.pcm[row]
-            shown = session.text.push(frame.text[row])
-            if shown:
-                text[slot] = shown
 
     def _prompt_key(self, spec: SessionSpec) -> tuple[str | None, tuple[int, ...]]:
         voices, name = self._info.voices, spec.voice
@@ -316,6 +330,34 @@ class LockstepStepper:
             voice = yield from encode_clip(self._clip_encoder, voice, self._clip_frames)
         plan = plan_prompt(self._parts.spec, voice, persona)
         return (yield from run_plan(self.banks[0].lm.temporal, plan, self._chunk))
+
+
+class LockstepStepper(LockstepSessions[FrameModel]):
+    """`FrameStepper` over a lock-step model, all of it one step."""
+
+    def step(self, pcm: Pcm, live: Mask) -> StepResult:
+        """As `FrameStepper.step`."""
+        said = np.zeros((self._slots, FRAME_SAMPLES), dtype=np.float32)
+        text: dict[int, str] = {}
+        for turn in self._turns(live):
+            with torch.inference_mode():
+                frame = turn.bank.step(pcm[turn.rows], turn.mask, greedy=turn.greedy)
+            for slot in turn.running:
+                row = slot - turn.slots.start
+                session = self._sessions[slot]
+                if not frame.healthy[row]:
+                    session.failed = NOT_FINITE
+                    continue
+                said[slot] = frame.pcm[row]
+                if shown := session.text.push(frame.text[row]):
+                    text[slot] = shown
+        return StepResult(said, text, self._failures(live))
+
+    def _make_bank(self, backend: Backend, rows: int) -> FrameModel:
+        return backend.frame_model(self._parts.spec, self._parts.lm, self._parts.mimi, rows)
+
+    def _rehearse_bank(self, bank: FrameModel, silence: Pcm, nobody: Mask) -> None:
+        bank.step(silence, nobody)
 
 
 def _largest_bank(slots: int, most: int) -> int:

@@ -31,10 +31,19 @@ class CudaDecoder:
     """As `MimiDecoder`."""
 
     def __init__(self, spec: MimiSpec, weights: MimiWeights, rows: int) -> None:
-        self._codes = torch.zeros((rows, CODEBOOKS), dtype=torch.int64, device=weights.device)
-        self._graph = DecoderGraph(spec, weights, rows, self._codes)
-        self._how = Launch.on(weights.device)
-        self.state = self._graph.state
+        codes = torch.zeros((rows, CODEBOOKS), dtype=torch.int64, device=weights.device)
+        self._use(DecoderGraph(spec, weights, rows, codes), codes, Launch.on(weights.device))
+
+    @classmethod
+    def of(cls, graph: DecoderGraph, codes: Tensor, how: Launch) -> CudaDecoder:
+        """A decoder that is there already, by its launches; `codes` are those that it reads."""
+        decoder = cls.__new__(cls)
+        decoder._use(graph, codes, how)
+        return decoder
+
+    def _use(self, graph: DecoderGraph, codes: Tensor, how: Launch) -> None:
+        self._graph, self._codes, self._how = graph, codes, how
+        self.state = graph.state
 
     def decode(self, codes: Tensor, live: Tensor) -> Tensor:
         self._codes.copy_(codes)

@@ -60,6 +60,13 @@ class PromptedLanguageModel(LanguageModel):
         self.temporal = CudaTemporalTransformer(spec, weights)
         self._opening_draw = OpeningDraw(spec, weights)
 
+    def warm_up(self, chunk: int) -> None:
+        """Compile what prompts in pieces of `chunk` positions need."""
+        prefill = self.temporal.prefill(2 * chunk)
+        for piece in self.temporal.embed(self._sos.repeat(2 * chunk, 1)).split(chunk):
+            prefill.run(piece)
+        prefill.finish()
+
     def draw_first(self, context: Tensor, position: Tensor, row: int) -> tuple[Tensor, Tensor]:
         draw = self._opening_draw
         tokens = draw.run(context, position, self.state.sampling.narrow(row))

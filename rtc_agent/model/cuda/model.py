@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import torch
 from torch import Tensor
 
 from rtc_agent.engine.stepper import Mask, Pcm
+from rtc_agent.model.code2wav import decoded_silence
 from rtc_agent.model.cuda.capture import capture
+from rtc_agent.model.cuda.codec import CudaDecoder
 from rtc_agent.model.cuda.frame import FrameGraph, inbox_fields, outbox_fields
 from rtc_agent.model.cuda.language_model import PromptedLanguageModel
+from rtc_agent.model.cuda.limits import check_rows
 from rtc_agent.model.cuda.packed import Packed
 from rtc_agent.model.frame_model import FrameModel, HostFrame, ModelFrame
 from rtc_agent.model.mimi_weights import MimiWeights
 from rtc_agent.model.spec import ModelSpec
 from rtc_agent.model.weights import LmWeights
-
-MAX_ROWS = 128
-"""Rows that one read of the weights serves at most."""
 
 
 class CudaFrameModel(FrameModel):
@@ -40,12 +38,11 @@ class CudaFrameModel(FrameModel):
         rows: int,
         kv_dtype: torch.dtype | None = None,
     ) -> None:
-        if rows > MAX_ROWS:
-            raise ValueError(f"{rows} rows in one graph; {MAX_ROWS} is the most")
+        check_rows(rows)
         self.spec = spec
         self.rows = rows
         self._device = lm.device
-        self.lm = PromptedLanguageModel(spec.lm, lm, rows, kv_dtype)
+        self.lm: PromptedLanguageModel = PromptedLanguageModel(spec.lm, lm, rows, kv_dtype)
         self.frame = FrameGraph(spec, lm, mimi, self.lm.state, rows)
         self.hearing = self.frame.encoder.state
         self.speaking = self.frame.decoder.state
@@ -56,7 +53,11 @@ class CudaFrameModel(FrameModel):
         self._live = self._in["live"][:, 0].numpy()
         self._said = self._out["said"].numpy()
         self._graph = capture(self._tick, self._device)
-        self._after_silence = self._decoded_silence()
+        with torch.cuda.device(self._device):
+            decoder = CudaDecoder.of(self.frame.decoder, self.frame.lm.codes, self.frame.how)
+            self._after_silence = decoded_silence(
+                spec, decoder.decode, self.speaking, rows, self._device
+            )
 
     def _tick(self) -> None:
         self.frame.inbox.bytes.copy_(self._in.bytes, non_blocking=True)
@@ -93,20 +94,5 @@ class CudaFrameModel(FrameModel):
         )
 
     def warm_up(self, chunk: int) -> None:
-        temporal = self.lm.temporal
-        prefill = temporal.prefill(2 * chunk)
-        sos = torch.tensor(self.spec.lm.sos_column, device=self._device)
-        for piece in temporal.embed(sos.repeat(2 * chunk, 1)).split(chunk):
-            prefill.run(piece)
-        prefill.finish()
+        self.lm.warm_up(chunk)
         self.settle()
-
-    def _decoded_silence(self) -> Sequence[Tensor]:
-        codes = self.frame.lm.codes
-        codes.copy_(torch.tensor(self.spec.silence_codes, device=self._device).expand_as(codes))
-        first = torch.arange(self.rows, device=self._device) == 0
-        with torch.cuda.device(self._device):
-            self.frame.decoder.launch(first, self.frame.how)
-        saved = self.speaking.save(0)
-        self.speaking.reset(0)
-        return saved

@@ -1,0 +1,104 @@
+"""`Code2WavModel` on a CUDA device: codes in, sound out, one captured graph."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from rtc_agent.engine.stepper import Mask
+from rtc_agent.model.code2wav import Code2WavModel, HostSound, decoded_silence
+from rtc_agent.model.cuda.capture import capture
+from rtc_agent.model.cuda.codec import CudaDecoder
+from rtc_agent.model.cuda.decoder import DecoderGraph
+from rtc_agent.model.cuda.launch import Launch, next_power_of_two
+from rtc_agent.model.cuda.limits import check_rows
+from rtc_agent.model.cuda.packed import Fields, Packed
+from rtc_agent.model.kernels.tokens import finish_kernel
+from rtc_agent.model.mimi_weights import MimiWeights
+from rtc_agent.model.spec import CODEBOOKS, ModelSpec
+from rtc_agent.model.talker import Codes
+
+INBOX: Fields = {"codes": (CODEBOOKS, torch.int64), "speaking": (1, torch.bool)}
+"""What a frame is made from, a row."""
+
+
+def outbox_fields(samples: int) -> Fields:
+    """What a frame is, a row."""
+    return {"said": (samples, torch.float32), "finite": (1, torch.bool)}
+
+
+class Code2WavGraph:
+    """Every launch of a frame. Same arithmetic as `Code2WavModel.decode`."""
+
+    def __init__(self, spec: ModelSpec, mimi: MimiWeights, rows: int) -> None:
+        device = mimi.device
+        self.rows = rows
+        self.how = Launch.on(device)
+        samples = spec.mimi.frame_samples
+        self.inbox = Packed(INBOX, rows, device)
+        self.outbox = Packed(outbox_fields(samples), rows, device)
+        self.codes = self.inbox["codes"]
+        """[rows, 8] int64"""
+        self.speaking = self.inbox["speaking"][:, 0]
+        """[rows]: who has a frame."""
+        self.said = self.outbox["said"]
+        """[rows, 1920]: zeros in rows that do not speak."""
+        self.finite = self.outbox["finite"][:, 0]
+        """[rows]: every sample is a number."""
+        self.decoder = DecoderGraph(spec.mimi, mimi, rows, self.codes)
+        # Nothing else is there to be checked with the sound.
+        self._fine = torch.ones(rows, dtype=torch.int32, device=device)
+
+    def launch(self) -> None:
+        self.decoder.launch(self.speaking, self.how)
+        samples = self.said.shape[1]
+        finish_kernel[(self.rows,)](
+            self.decoder.pcm,
+            self.speaking,
+            self._fine,
+            self._fine,
+            self.said,
+            self.finite,
+            samples,
+            BLOCK=next_power_of_two(samples),
+            **self.how.options(4),
+        )
+
+
+class CudaCode2WavModel(Code2WavModel):
+    """As `Code2WavModel`, by our kernels.
+
+    Raises:
+        CaptureFailed: the frame could not be captured.
+    """
+
+    def __init__(self, spec: ModelSpec, mimi: MimiWeights, rows: int) -> None:
+        check_rows(rows)
+        self.rows = rows
+        self._device = mimi.device
+        self.frame = Code2WavGraph(spec, mimi, rows)
+        self.speaking = self.frame.decoder.state
+        self._in = Packed(INBOX, rows, None)
+        self._out = Packed(outbox_fields(spec.mimi.frame_samples), rows, None)
+        self._codes = self._in["codes"].numpy()
+        self._speaking = self._in["speaking"][:, 0].numpy()
+        self._said = self._out["said"].numpy()
+        self._graph = capture(self._run, self._device)
+        with torch.cuda.device(self._device):
+            decoder = CudaDecoder.of(self.frame.decoder, self.frame.codes, self.frame.how)
+            self._after_silence = decoded_silence(
+                spec, decoder.decode, self.speaking, rows, self._device
+            )
+
+    def _run(self) -> None:
+        self.frame.inbox.bytes.copy_(self._in.bytes, non_blocking=True)
+        self.frame.launch()
+        self._out.bytes.copy_(self.frame.outbox.bytes, non_blocking=True)
+
+    def decode(self, codes: Codes, speaking: Mask) -> HostSound:
+        """As `Code2WavModel.decode`; what it returns holds until the next."""
+        np.copyto(self._codes, codes)
+        np.copyto(self._speaking, speaking)
+        self._graph.replay()
+        torch.cuda.current_stream(self._device).synchronize()
+        return HostSound(self._said, self._out["finite"][:, 0].tolist())
