@@ -129,9 +129,11 @@ def run_offline(
             session.step(_SILENT, write)
             on_frame()
         session.finish(total, write)
-        return session.result
-    finally:
+    except BaseException:
         stepper.close(0)
+        raise
+    session.end(stepper.close(0))
+    return session.result
 
 
 class _Session:
@@ -161,10 +163,17 @@ class _Session:
         self.result.frames = index + 1
 
     def finish(self, total: int, write: Callable[[Pcm], None]) -> None:
+        """Write the frame that was held back, as much of it as there is of the input."""
         result = self.result
         write(self._held[: total - (result.frames - 1) * FRAME_SAMPLES] if total else _NOTHING)
         result.samples = total
         result.reply_cut = result.frames > 0 and self._last_sound >= result.frames - _TAIL_FRAMES
+
+    def end(self, rest: str) -> None:
+        """Take the text that no further frame made showable."""
+        if rest:
+            at = max(self.result.frames - 1, 0)
+            self.result.events.append(TextEvent(at, round(at * FRAME_S * 1000), rest))
 
 
 def _with_silence(frames: Iterable[Pcm], leading_frames: int) -> Iterator[Pcm]:

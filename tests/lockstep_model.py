@@ -36,6 +36,9 @@ class Ids:
     def push(self, id: int, /) -> str:
         return f"{id} "
 
+    def flush(self) -> str:
+        return ""
+
 
 class Bytes:
     """A persona's ids: one a byte."""

@@ -16,7 +16,7 @@ from rtc_agent.engine.stepper import (
     StepResult,
 )
 from rtc_agent.errors import EngineFailed, UnknownVoice
-from rtc_agent.offline import OfflineResult, Silence, run_offline
+from rtc_agent.offline import OfflineResult, Silence, TextEvent, run_offline
 
 NO_SILENCE = Silence()
 DEFAULT = SessionSpec()
@@ -31,6 +31,7 @@ class DelayStepper:
         self.words = words or {}
         self.fail_at = fail_at
         self.calls: list[str] = []
+        self.rest = ""
         self.spec: SessionSpec | None = None
         self._last = np.zeros(FRAME_SAMPLES, np.float32)
         self._tick = 0
@@ -56,8 +57,9 @@ class DelayStepper:
             failed={0: "the row has no numbers"} if tick == self.fail_at else {},
         )
 
-    def close(self, slot: int) -> None:
+    def close(self, slot: int) -> str:
         self.calls.append(f"close {slot}")
+        return self.rest
 
     def shutdown(self) -> None:
         self.calls.append("shutdown")
@@ -110,6 +112,14 @@ def test_text_has_the_time_of_its_frame() -> None:
         {"frame": 25, "t_ms": 2000, "delta": " there"},
     ]
     assert result.text == " Hello there"
+
+
+def test_text_held_back_to_the_end_belongs_to_the_last_frame() -> None:
+    stepper = DelayStepper({1: "caf"})
+    stepper.rest = "\ufffd"
+    result, _ = run(3 * FRAME_SAMPLES, stepper)
+    assert result.text == "caf\ufffd"
+    assert result.events[-1] == TextEvent(2, 160, "\ufffd")
 
 
 def test_says_when_the_reply_was_cut() -> None:

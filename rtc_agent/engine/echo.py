@@ -54,8 +54,9 @@ class EchoStepper:
                     text[int(slot)] = f"you spoke for {event.duration_s:.1f} s\n"
         return StepResult(pcm=pcm.copy(), text=text)
 
-    def close(self, slot: int) -> None:
+    def close(self, slot: int) -> str:
         """Nothing is kept between sessions."""
+        return ""
 
     def shutdown(self) -> None:
         """Nothing is held."""

@@ -120,8 +120,12 @@ class FrameStepper(Protocol):
         """
         ...
 
-    def close(self, slot: int) -> None:
-        """End the slot's session; the slot is as good as new for the next `open`."""
+    def close(self, slot: int) -> str:
+        """End the slot's session; the slot is as good as new for the next `open`.
+
+        Returns:
+            Text that was still held back, as the beginning of a character is.
+        """
         ...
 
     def shutdown(self) -> None:

@@ -52,8 +52,9 @@ class FakeStepper:
         self.steps.append([int(slot) for slot in np.flatnonzero(live)])
         return StepResult(pcm=pcm + 1, text=dict(self.text), failed=dict(self.failed))
 
-    def close(self, slot: int) -> None:
+    def close(self, slot: int) -> str:
         self.closed.append(slot)
+        return ""
 
     def shutdown(self) -> None:
         self.shut_down = True

@@ -8,15 +8,18 @@ import pytest
 from rtc_agent.engine.lockstep import NoVoices
 from rtc_agent.engine.stepper import FRAME_SAMPLES, FrameStepper, SamplingSpec, SessionSpec
 from rtc_agent.errors import InvalidPersona, InvalidRequest, UnknownVoice
+from rtc_agent.model.detokenizer import Detokenizer
 from tests.lockstep_model import (
     GREEDY,
     PROMPTED,
     SAMPLED,
     SPEC,
+    Said,
     TwoVoices,
     noise,
     open_slot,
     run_alone,
+    step_one,
     stepper,
 )
 
@@ -42,6 +45,18 @@ def test_the_first_frame_of_a_fresh_call_is_silence_without_text() -> None:
     assert not said.pcm[0].any()
     assert all(pcm.any() for pcm in said.pcm[1:])
     assert said.text[0] == f"{SPEC.lm.text_sos} "
+
+
+def test_a_character_cut_short_by_the_end_shows() -> None:
+    # Every id is the first byte of a character of three.
+    table = (b"\xe2",) * (SPEC.lm.text_card + 1)
+    engine = stepper(1, text_stream=lambda: Detokenizer(table))
+    open_slot(engine, 0, GREEDY)
+    said = Said()
+    step_one(engine, 0, noise(1, 1)[0], said)
+    assert said.text == [""]
+    assert engine.close(0) == "\ufffd"
+    assert engine.close(0) == ""
 
 
 def test_a_prompted_call_speaks_from_its_first_frame() -> None:
