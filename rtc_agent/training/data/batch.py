@@ -140,7 +140,29 @@ class ConversationBatch:
 class ConversationSource(Protocol):
     """Draws new conversations for ever."""
 
-    def batch(self, n: int) -> ConversationBatch: ...
+    def batch(self, n: int, rng: np.random.Generator) -> ConversationBatch:
+        """New conversations, on the CPU. All chance is `rng`'s, whose state a training run keeps,
+        so that one that is resumed goes on as it would have."""
+        ...
+
+
+class Augment(Protocol):
+    """The way from a caller's mouth to the agent's ear: `rtc_agent.training.data.augment`."""
+
+    def __call__(
+        self, caller: Tensor, agent: Tensor, chance: torch.Generator
+    ) -> tuple[Tensor, Tensor]:
+        """Whole batches at once, on the tensors' device, which `chance` is of too.
+
+        Args:
+            caller: [n, samples] dry.
+            agent: [n, samples] what the agent says meanwhile, for its echo; zeros for none.
+
+        Returns:
+            [n, samples] what is heard; and the same with level, room and line but without noise and
+            echo, which is what the codec learns to make of it.
+        """
+        ...
 
 
 @dataclass(frozen=True, slots=True)
