@@ -193,3 +193,45 @@ class EvalSet:
     """Whether the caller begins while the agent still says its greeting."""
     persona: str | None = None
     """The persona text of the call."""
+
+
+class TrainingData(Protocol):
+    """Everything that training takes: what `rtc_agent.training.data.open_data(folder)` gives."""
+
+    @property
+    def book(self) -> AgentBook: ...
+
+    @property
+    def texts(self) -> Sequence[str]:
+        """Lines to train the tokenizer on, repeated by how often they are said; personas too."""
+        ...
+
+    @property
+    def kinds(self) -> int:
+        """Kinds of questions the agent can be asked, for the page."""
+        ...
+
+    @property
+    def examples(self) -> Sequence[str]:
+        """A few of them, as a caller would ask."""
+        ...
+
+    @property
+    def greeting(self) -> str:
+        """What the agent opens a call without a persona with."""
+        ...
+
+    @property
+    def still_there(self) -> str:
+        """What it says once after a long silence."""
+        ...
+
+    def pool(self) -> CallerPool:
+        """Utterances as far as they are there; grows while workers fill it."""
+        ...
+
+    def source(self, tokenizer: Tokenizer, pool: CallerPool) -> ConversationSource: ...
+
+    def evaluation(self) -> Sequence[EvalSet]:
+        """Held-out callers by condition."""
+        ...
