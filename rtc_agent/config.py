@@ -22,6 +22,7 @@ from pydantic import (
 )
 from pydantic_settings import (
     BaseSettings,
+    InitSettingsSource,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
     SettingsError,
@@ -246,8 +247,11 @@ def dump(settings: Settings) -> str:
     return json.dumps(values)
 
 
-def load(file: Path | None = None, **flags: Any) -> Settings:
+def load(file: Path | None = None, table: dict[str, Any] | None = None, **flags: Any) -> Settings:
     """Settings from a TOML file, the environment and flags; flags of value None are not set.
+
+    Args:
+        table: what a file says, where another file holds it.
 
     Raises:
         ConfigError: a file that cannot be read, an unknown key, a value that does not fit; the
@@ -264,7 +268,12 @@ def load(file: Path | None = None, **flags: Any) -> Settings:
             dotenv_settings: PydanticBaseSettingsSource,
             file_secret_settings: PydanticBaseSettingsSource,
         ) -> tuple[PydanticBaseSettingsSource, ...]:
-            return init_settings, env_settings, TomlConfigSettingsSource(settings_cls, file)
+            least: PydanticBaseSettingsSource = (
+                TomlConfigSettingsSource(settings_cls, file)
+                if table is None
+                else InitSettingsSource(settings_cls, init_kwargs=table)
+            )
+            return init_settings, env_settings, least
 
     given = {name: value for name, value in flags.items() if value not in (None, [], ())}
     if file is not None and not file.is_file():

@@ -14,7 +14,6 @@ import re
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from http import HTTPStatus
 from pathlib import Path
 
 import aiohttp
@@ -28,12 +27,13 @@ from rtc_agent.loop_watch import LoopWatch
 from signaling.app import MAX_BODY_BYTES, page_files, page_folder
 from signaling.bodies import read_body
 from signaling.client_secrets import ClientSecrets
-from signaling.errors import answer_errors, error_response
+from signaling.errors import answer_errors
 from signaling.front_metrics import FrontFigures, merged
 from signaling.guard import HOLDER, Guard, guarded
 from signaling.metrics import ProcessMetrics, exposition
 from signaling.origins import add_cross_origin_headers, cross_origin
 from signaling.parts import Access
+from signaling.passing import forwarded, pass_request, pass_socket, refused_socket, wants_socket
 from signaling.scopes import HOLDERS, INTERNAL, begins_a_call
 
 log = logging.getLogger(__name__)
@@ -43,11 +43,6 @@ LOOK_TIMEOUT_S = 2.0
 PLACE_TIMEOUT_S = 9.0
 """A worker that takes so long hangs; clients wait for an answer little longer."""
 MAX_DEATHS = 2
-_OWNED = re.compile(r"(?:^|[/=])(?:call-)?(w\d+)-[\w-]+")
-_HOP_BY_HOP = {
-    *("connection", "keep-alive", "transfer-encoding", "upgrade", "te", "trailer"),
-    *("proxy-authenticate", "proxy-authorization", "content-length", "host", "date", "server"),
-}
 
 
 @dataclass(slots=True)
@@ -66,16 +61,22 @@ class Front:
     """The application that callers reach."""
 
     def __init__(
-        self, sockets: Mapping[str, Path], access: Access | None = None, clock: Clock | None = None
+        self,
+        sockets: Mapping[str, Path],
+        access: Access | None = None,
+        clock: Clock | None = None,
+        prefix: str = "",
     ) -> None:
         """
         Args:
             sockets: worker name → the local socket where its application listens.
             access: who is let in. Workers look at keys again, but limits are kept here, where
                 every request passes.
+            prefix: what stands before a worker's name in the ids of its calls.
         """
         access = access or Access()
         self._sockets = sockets
+        self._owned = re.compile(rf"(?:^|[/=])(?:call-)?{re.escape(prefix)}(w\d+)-[\w-]+")
         self._origins = access.allowed_origins
         self._figures = ProcessMetrics()
         self._watch = LoopWatch(clock or MonotonicClock(), self._figures.loop_lag.observe)
@@ -85,7 +86,7 @@ class Front:
             clock or MonotonicClock(),
             page_files(page_folder()),
             holders=lambda: [h for worker in self._workers.values() for h in worker.holders],
-            has_call=lambda session: _OWNED.match(session) is not None,
+            has_call=lambda session: self._owned.match(session) is not None,
         )
         self.guard.refused = self._figures.on_refused
         self._workers: dict[str, Worker] = {}
@@ -158,16 +159,17 @@ class Front:
                 return await self._calls(request)
         died = 0
         for worker in self._candidates(owner):
-            is_socket = request.headers.get("Upgrade", "").lower() == "websocket"
+            is_socket = wants_socket(request)
             worker.calls += is_socket or request.method == "POST"
             if self.guard.counts_calls and begins_a_call(request.method, request.path):
                 worker.holders.append(request[HOLDER])
             try:
+                address, headers = f"http://worker{request.path_qs}", forwarded(request)
                 if is_socket:
-                    return await self._pass_on_socket(request, worker)
-                return await self._pass_on_request(request, worker, body)
+                    return await pass_socket(request, worker.http, address, headers)
+                return await pass_request(request, worker.http, address, body, headers)
             except aiohttp.WSServerHandshakeError as refusal:
-                return _refused_socket(refusal)
+                return refused_socket(refusal)
             except aiohttp.ClientConnectorError:
                 # Nothing was sent, so another worker may have it.
                 worker.alive = False
@@ -202,7 +204,7 @@ class Front:
         async def ask(worker: Worker) -> tuple[str, bytes] | None:
             try:
                 async with worker.http.get(
-                    f"http://worker{request.path_qs}", headers=_forwarded(request), timeout=timeout
+                    f"http://worker{request.path_qs}", headers=forwarded(request), timeout=timeout
                 ) as answer:
                     return (worker.name, await answer.read()) if answer.status == 200 else None
             except (aiohttp.ClientError, TimeoutError):
@@ -213,14 +215,14 @@ class Front:
 
     def _owner(self, request: web.Request, body: bytes) -> str | None:
         """The worker that holds the call this is about, if it is about one."""
-        if found := _OWNED.search(request.path_qs):
+        if found := self._owned.search(request.path_qs):
             return found[1]
         if b'"pc_id"' in body:
             try:
                 pc_id = json.loads(body).get("pc_id")
             except (ValueError, AttributeError, RecursionError):
                 return None
-            if isinstance(pc_id, str) and (found := _OWNED.match(pc_id)):
+            if isinstance(pc_id, str) and (found := self._owned.match(pc_id)):
                 return found[1]
         return None
 
@@ -229,65 +231,3 @@ class Front:
             return [self._workers[owner]]
         by_load = sorted(self._workers.values(), key=lambda worker: worker.calls)
         return [w for w in by_load if w.alive] or by_load
-
-    async def _pass_on_request(
-        self, request: web.Request, worker: Worker, body: bytes
-    ) -> web.Response:
-        async with worker.http.request(
-            request.method,
-            f"http://worker{request.path_qs}",
-            headers=_forwarded(request),
-            data=body,
-            allow_redirects=False,
-            skip_auto_headers=("Content-Type",),
-        ) as answer:
-            headers = [(k, v) for k, v in answer.headers.items() if k.lower() not in _HOP_BY_HOP]
-            response = web.Response(status=answer.status, body=await answer.read())
-            for name, value in headers:
-                response.headers.add(name, value)
-            return response
-
-    async def _pass_on_socket(self, request: web.Request, worker: Worker) -> web.WebSocketResponse:
-        async with worker.http.ws_connect(
-            f"http://worker{request.path_qs}",
-            headers=_forwarded(request),
-            max_msg_size=MAX_BODY_BYTES,
-        ) as inner:
-            outer = web.WebSocketResponse(max_msg_size=MAX_BODY_BYTES)
-            await outer.prepare(request)
-            ways = (
-                asyncio.create_task(_pump(outer, inner)),
-                asyncio.create_task(_pump(inner, outer)),
-            )
-            _, rest = await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
-            for task in rest:
-                task.cancel()
-            await asyncio.gather(*ways, return_exceptions=True)
-            await outer.close(code=inner.close_code or 1000)
-            return outer
-
-
-def _refused_socket(refusal: aiohttp.WSServerHandshakeError) -> web.Response:
-    """A worker's refusal of a WebSocket. The client library drops its body."""
-    reason = HTTPStatus(refusal.status).phrase
-    headers: Mapping[str, str] = refusal.headers or {}
-    kept = {name: headers[name] for name in ("Retry-After",) if name in headers}
-    message = f"The connection was refused: {reason}."
-    return error_response(refusal.status, reason.lower().replace(" ", "_"), message, kept)
-
-
-Socket = web.WebSocketResponse | aiohttp.ClientWebSocketResponse
-
-
-async def _pump(source: Socket, sink: Socket) -> None:
-    async for message in source:
-        if message.type is aiohttp.WSMsgType.BINARY:
-            await sink.send_bytes(message.data)
-        elif message.type is aiohttp.WSMsgType.TEXT:
-            await sink.send_str(message.data)
-
-
-def _forwarded(request: web.Request) -> dict[str, str]:
-    kept = {k: v for k, v in request.headers.items() if k.lower() not in _HOP_BY_HOP}
-    kept = {k: v for k, v in kept.items() if not k.lower().startswith("sec-websocket-")}
-    return kept | {"Host": request.host, "X-Forwarded-For": request[HOLDER].address}
