@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rtc_agent.config import Settings
@@ -15,6 +15,9 @@ from rtc_agent.errors import ConfigError, MissingDependency
 
 Report = Callable[[str], None]
 """Told, in a few words, what is being loaded and how far that is."""
+
+DEMO_FOLDER = Path(__file__).parents[1] / "demo"
+"""The demo agent's model files, as far as this package has them."""
 
 MODEL_PACKAGES = ("torch", "safetensors", "sentencepiece", "pyloudnorm")
 """What the `[model]` extra brings, by import name."""
@@ -42,6 +45,8 @@ def create_stepper(settings: Settings, report: Report = lambda _: None) -> Choic
     from rtc_agent.engine import loading
     from rtc_agent.engine.devices import choose_device
 
+    if settings.agent == "demo":
+        return _demo(settings, _folder(settings), report)
     if settings.agent == "tiny":
         return Choice(
             loading.tiny_stepper(settings),
@@ -51,6 +56,19 @@ def create_stepper(settings: Settings, report: Report = lambda _: None) -> Choic
     if choose_device(settings.device).type == "cpu":
         notice = _slowness(stepper.rehearse)
     return Choice(stepper, notice)
+
+
+def _demo(settings: Settings, folder: Path, report: Report) -> Choice:
+    """The demo agent: on the processor unless a device is named, for it is made for that."""
+    from rtc_agent.engine import loading
+
+    device = "cpu" if settings.device == "auto" else settings.device
+    told = "sessions" in settings.model_fields_set
+    settings = settings.model_copy(update={"device": device})
+    if device == "cpu" and not told:
+        return Choice(*loading.affordable_stepper(settings, folder, "demo", report))
+    stepper, notice = loading.folder_stepper(settings, folder, "demo", report)
+    return Choice(stepper, _slowness(stepper.rehearse) if device == "cpu" else notice)
 
 
 def _slowness(rehearse: Callable[[], None]) -> str:
@@ -67,17 +85,20 @@ def _slowness(rehearse: Callable[[], None]) -> str:
 
 
 def _best(settings: Settings, report: Report) -> Choice:
-    """PersonaPlex where weights and a GPU are there, else the echo test, and what is missing."""
+    """PersonaPlex where weights and a GPU are there, else the demo agent where its weights are,
+    else the echo test; and what is missing."""
     missing = _missing_for_personaplex(settings)
     if not missing:
         from rtc_agent.engine import loading
 
         folder = _folder(settings)
         return Choice(*loading.folder_stepper(settings, folder, "personaplex", report))
-    return Choice(
-        EchoStepper(settings.sessions),
-        "This is the echo test, not PersonaPlex; missing for that: " + "; ".join(missing) + ".",
-    )
+    lacking = "not PersonaPlex; missing for that: " + "; ".join(missing) + "."
+    if DEMO_FOLDER.is_dir() and not _absent_packages():
+        choice = _demo(settings, DEMO_FOLDER, report)
+        told = f"This is the demo agent, {lacking}"
+        return replace(choice, notice=f"{told} {choice.notice}".rstrip())
+    return Choice(EchoStepper(settings.sessions), f"This is the echo test, {lacking}")
 
 
 def _missing_for_personaplex(settings: Settings) -> list[str]:
@@ -85,17 +106,32 @@ def _missing_for_personaplex(settings: Settings) -> list[str]:
     if absent := _absent_packages():
         missing.append(f"{', '.join(absent)} (pip install 'rtc-agent[model]')")
     else:
-        import torch
-
-        if settings.device.startswith("cpu"):
-            missing.append(f"a GPU (the device asked for is {settings.device})")
-        elif not torch.cuda.is_available():
-            missing.append("a GPU that torch can use")
+        if fault := _gpu_fault(settings):
+            missing.append(fault)
     if settings.model is not None and not settings.model.is_dir():
         missing.append(f"the model's files (there is no folder {settings.model})")
     elif settings.model is None and not _default_folder("personaplex").is_dir():
         missing.append("the model's files (rtc-agent download personaplex)")
     return missing
+
+
+def _gpu_fault(settings: Settings) -> str:
+    """Why this machine's GPU cannot run PersonaPlex; empty if it can."""
+    import torch
+
+    from rtc_agent.engine.devices import choose_device
+    from rtc_agent.model.backend import backend_for
+
+    if settings.device.startswith("cpu"):
+        return f"a GPU (the device asked for is {settings.device})"
+    if not torch.cuda.is_available():
+        return "a GPU that torch can use"
+    try:
+        device = choose_device(settings.device)
+        backend_for(device, kernels=settings.kernels == "auto", kv=settings.kv_dtype)
+    except ConfigError as fault:
+        return f"a GPU that can run it ({fault.message.rstrip('.')})"
+    return ""
 
 
 def _absent_packages() -> list[str]:
@@ -115,7 +151,12 @@ def _folder(settings: Settings) -> Path:
     if settings.model is not None:
         return settings.model
     if settings.agent == "demo":
-        raise ConfigError("The demo agent's weights are not part of this package; give --model.")
+        if not DEMO_FOLDER.is_dir():
+            raise ConfigError(
+                "The demo agent's weights are not part of this package; give --model, a folder "
+                "that `rtc-agent train-demo` made."
+            )
+        return DEMO_FOLDER
     return _default_folder("moshiko" if settings.agent == "moshi" else "personaplex")
 
 

@@ -8,14 +8,14 @@ import torch
 
 from rtc_agent.config import Settings
 from rtc_agent.engine.agents import Report
-from rtc_agent.engine.capacity import fitting_stepper, lowered_notice
+from rtc_agent.engine.capacity import BUDGET_MS, fitting_stepper, lowered_notice, tick_times
 from rtc_agent.engine.devices import choose_device, usual_dtype
 from rtc_agent.engine.lockstep import LockstepParts, LockstepStepper
 from rtc_agent.engine.tiny import tiny_model
 from rtc_agent.model.backend import Backend, backend_for
 from rtc_agent.model.checkpoint import Progress, load_lm, load_mimi
 from rtc_agent.model.detokenizer import Detokenizer, piece_table
-from rtc_agent.model.folder import ModelFolder
+from rtc_agent.model.folder import Domain, ModelFolder
 from rtc_agent.model.memory_plan import free_memory, require_memory
 from rtc_agent.model.spec import MOSHI, PERSONAPLEX
 from rtc_agent.model.voices import VoiceLibrary
@@ -23,12 +23,20 @@ from rtc_agent.model.voices import VoiceLibrary
 PREFIX_BYTES = 2 * 2**30
 """Most that prompts kept for later callers may take on a GPU; less on a small one."""
 CPU_PREFIX_BYTES = 256 * 2**20
+_CPU_TICKS = 12
+"""Timed to learn how many sessions a processor keeps up with: a second or so at most."""
+_CPU_SHARE = 0.75
+"""Of a tick that sessions may take on a processor, which has media to do as well."""
 
 _DESCRIPTIONS = {
     "personaplex": "PersonaPlex: listens while it speaks, in the voice and persona you choose.",
     "moshi": "Moshi: listens while it speaks.",
-    "demo": "A small model of PersonaPlex's kind: a toy that knows a few kinds of questions.",
 }
+_DEMO = (
+    "A toy of PersonaPlex's own kind, small enough for one processor core: it knows {kinds} kinds "
+    "of questions{examples}. The real one takes a GPU and its weights: rtc-agent download "
+    "personaplex."
+)
 
 
 def tiny_stepper(settings: Settings) -> LockstepStepper:
@@ -90,7 +98,7 @@ def folder_stepper(
         text_stream=lambda: Detokenizer(table),
         voices=VoiceLibrary(path, folder.spec),
         agent=agent,
-        description=_DESCRIPTIONS[agent],
+        description=_demo_description(folder.domain) if agent == "demo" else _DESCRIPTIONS[agent],
     )
 
     def make(sessions: int) -> LockstepStepper:
@@ -103,6 +111,38 @@ def folder_stepper(
     stepper.full_tick = times
     report(f"a full tick takes {times.p50:.1f} ms, {times.p99:.1f} at the 99th percentile")
     return stepper, lowered_notice(settings.sessions, times)
+
+
+def affordable_stepper(
+    settings: Settings, path: Path, agent: str, report: Report
+) -> tuple[LockstepStepper, str]:
+    """As `folder_stepper`, on a processor, for no more sessions than it keeps up with.
+
+    Rows are computed one after another there, so one that is timed tells what any number takes.
+    """
+    asked = settings.sessions
+    one = settings.model_copy(update={"sessions": 1})
+    stepper, _ = folder_stepper(one, path, agent, report)
+    times = tick_times(stepper, ticks=_CPU_TICKS)
+    fitting = max(1, min(asked, int(BUDGET_MS * _CPU_SHARE / times.p50)))
+    notice = ""
+    if times.p50 > BUDGET_MS:
+        notice = (
+            f"Not in real time: a step takes this processor {times.p50:.0f} ms, and "
+            f"{BUDGET_MS:.0f} are there. Choose a faster one, or --agent tiny or echo."
+        )
+    if fitting == 1:
+        return stepper, notice
+    stepper.shutdown()
+    some = settings.model_copy(update={"sessions": fitting})
+    return folder_stepper(some, path, agent, report)[0], notice
+
+
+def _demo_description(domain: Domain | None) -> str:
+    if domain is None:
+        return _DEMO.format(kinds="a few", examples="")
+    examples = ", ".join(f"“{question}”" for question in domain.examples)
+    return _DEMO.format(kinds=domain.kinds, examples=f", such as {examples}" if examples else "")
 
 
 def _backend(settings: Settings, device: torch.device) -> Backend:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rtc_agent.errors import CheckpointError, MissingDependency
 from rtc_agent.model.catalog import CODEC_FILE, CONFIG_FILE, LM_FILE, TEXT_FILE
-from rtc_agent.model.config_values import table
+from rtc_agent.model.config_values import table, whole
 from rtc_agent.model.spec import Family, ModelSpec
 
 if TYPE_CHECKING:
@@ -24,6 +24,19 @@ _NAMES: Mapping[str, tuple[str, ...]] = {
 """The names a file may have where `files` of the config gives none."""
 
 
+_MOST_EXAMPLES = 8
+_LONGEST_EXAMPLE = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """What a model of a closed domain can be asked."""
+
+    kinds: int
+    """Kinds of questions that it knows."""
+    examples: tuple[str, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class ModelFolder:
     """What a folder holds, checked to be there but not read yet."""
@@ -34,6 +47,8 @@ class ModelFolder:
     codec: Path
     tokenizer: Path | None
     """None where the model has no text to show."""
+    domain: Domain | None = None
+    """None where the config tells of none."""
 
     @classmethod
     def open(cls, path: Path, family: Family | None = None) -> ModelFolder:
@@ -56,6 +71,7 @@ class ModelFolder:
             lm=_find(path, config, "lm"),
             codec=_find(path, config, "codec"),
             tokenizer=_find_optional(path, config, "tokenizer"),
+            domain=_domain(config),
         )
 
     def text_model(self) -> SentencePieceProcessor:
@@ -94,6 +110,17 @@ def read_config(path: Path) -> dict[str, Any]:
     if not isinstance(config, dict):
         raise CheckpointError(f"{path} is damaged; fetch it again.")
     return config
+
+
+def _domain(config: Mapping[str, Any]) -> Domain | None:
+    given = table(config, "domain")
+    if not given:
+        return None
+    examples = given.get("examples", [])
+    if not isinstance(examples, list) or not all(isinstance(e, str) for e in examples):
+        raise CheckpointError("config.json gives the domain's examples as no list of texts.")
+    shown = (e[:_LONGEST_EXAMPLE] for e in examples[:_MOST_EXAMPLES])
+    return Domain(whole("kinds", given.get("kinds")), tuple(shown))
 
 
 def _find(folder: Path, config: Mapping[str, Any], kind: str) -> Path:

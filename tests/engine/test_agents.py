@@ -18,11 +18,29 @@ def test_echo_needs_nothing_and_says_nothing() -> None:
     assert choice.notice == ""
 
 
-def test_auto_is_echo_here_and_says_what_is_missing(tmp_path: Path) -> None:
+def test_auto_is_echo_here_and_says_what_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(agents, "DEMO_FOLDER", tmp_path / "none")
     settings = Settings(agent="auto", device="cpu", model=tmp_path / "nowhere")
     choice = agents.create_stepper(settings)
     assert choice.stepper.info.agent == "echo"
     assert "nowhere" in choice.notice and "cpu" in choice.notice
+
+
+def test_a_gpu_too_old_for_personaplex_is_no_reason_to_refuse(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(agents, "DEMO_FOLDER", tmp_path / "none")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _=None: (7, 5))
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda _=None: "Tesla T4")
+    monkeypatch.setattr(torch.cuda, "get_arch_list", lambda: ["sm_75", "sm_90"])
+    choice = agents.create_stepper(Settings(agent="auto", model=tmp_path))
+    assert choice.stepper.info.agent == "echo"
+    assert "Tesla T4" in choice.notice and "7.5" in choice.notice
 
 
 def test_without_the_models_packages_auto_still_answers(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -32,8 +50,11 @@ def test_without_the_models_packages_auto_still_answers(monkeypatch: pytest.Monk
         agents.create_stepper(Settings(agent="tiny"))
 
 
-def test_the_demo_has_no_weights_of_its_own() -> None:
+def test_the_demo_without_weights_says_where_to_get_some(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("torch")
+    monkeypatch.setattr(agents, "DEMO_FOLDER", tmp_path / "none")
     with pytest.raises(ConfigError, match="--model"):
         agents.create_stepper(Settings(agent="demo"))
 
