@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from aiohttp import hdrs, web
 from aiohttp.typedefs import Handler
 
-from rtc_agent.call.transport import Transport, TrickleTransport
+from rtc_agent.call.transport import RestartingTransport, Transport, TrickleTransport
 from rtc_agent.errors import (
     CallConflict,
     InvalidRequest,
@@ -21,11 +22,14 @@ from rtc_agent.errors import (
 from rtc_agent.protocol.whip import (
     FRAGMENT,
     SDP,
+    Fragment,
     check_match,
     ice_server_links,
     is_restart,
     offered_ufrag,
     parse_fragment,
+    restart_credentials,
+    write_fragment,
 )
 from signaling.bodies import read_text
 from signaling.guard import HOLDER
@@ -34,18 +38,19 @@ from signaling.parts import PARTS
 MAX_SDP_BYTES = 64 * 1024
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Resource:
     """What a session's URL stands for."""
 
     transport: Transport
     etag: str
+    """Of the ICE session that there is."""
     ufrag: str | None
+    """The peer's, in it."""
 
     @classmethod
     def of(cls, transport: Transport, offer: str, answer: str) -> Resource:
-        digest = hashlib.sha256(answer.encode()).hexdigest()[:16]
-        return cls(transport, f'"{digest}"', offered_ufrag(offer))
+        return cls(transport, _tag(answer), offered_ufrag(offer))
 
 
 def as_problem(handler: Handler) -> Handler:
@@ -119,17 +124,22 @@ def created(
 
 
 async def patch(
-    request: web.Request, resource: Resource, conditional: bool = True
+    request: web.Request,
+    resource: Resource,
+    conditional: bool = True,
+    on_restart: Callable[[], None] = lambda: None,
 ) -> web.StreamResponse:
-    """Trickle the fragment in the body into the session.
+    """Trickle the fragment in the body into the session, or restart its ICE: 204, or 200 with this
+    side's fragment and a new tag.
 
     Args:
         conditional: `If-Match` is needed, and not only heeded.
+        on_restart: told when the peer is to come over another path.
 
     Raises:
         UnsupportedMediaType, InvalidRequest: it is no fragment.
         PreconditionRequired, PreconditionFailed: it is for another ICE session.
-        UnsupportedOffer: it asks for an ICE restart.
+        UnsupportedOffer: it asks for an ICE restart, which cannot be; the session goes on.
     """
     if request.content_type != FRAGMENT:
         raise UnsupportedMediaType(f"A PATCH must be {FRAGMENT}, not {request.content_type}.")
@@ -137,9 +147,32 @@ async def patch(
     if_match = request.headers.get(hdrs.IF_MATCH)
     if conditional or if_match is not None:
         check_match(if_match, resource.etag)
+    response: web.StreamResponse = web.Response(status=204)
     if is_restart(fragment, resource.ufrag):
-        raise UnsupportedOffer("ICE restarts are not done here; the session goes on as it was.")
+        response = await _restart(resource, fragment)
+        on_restart()
+    await _trickle(resource.transport, fragment)
+    return response
+
+
+async def _restart(resource: Resource, fragment: Fragment) -> web.StreamResponse:
+    ufrag, password = restart_credentials(fragment)
     transport = resource.transport
+    if not isinstance(transport, RestartingTransport):
+        raise UnsupportedOffer("ICE is not restarted here; the session goes on as it was.")
+    ours = await transport.restart_ice(ufrag, password)
+    body = write_fragment(ours.mid, ours.ufrag, ours.password, ours.candidates)
+    resource.etag, resource.ufrag = _tag(body), ufrag
+    headers = {hdrs.ETAG: resource.etag, hdrs.CACHE_CONTROL: "no-store"}
+    return web.Response(body=body.encode(), content_type=FRAGMENT, headers=headers)
+
+
+def _tag(described: str) -> str:
+    """Names an ICE session by this side's description of it, which no other has."""
+    return f'"{hashlib.sha256(described.encode()).hexdigest()[:16]}"'
+
+
+async def _trickle(transport: Transport, fragment: Fragment) -> None:
     if not isinstance(transport, TrickleTransport):
         raise CallConflict("This session takes no candidates.")
     for candidate in fragment.candidates:
@@ -149,7 +182,6 @@ async def patch(
             continue  # Candidates of unknown kinds are dropped in silence (RFC 9725, 4.3.2).
     if fragment.ended:
         await transport.add_candidate(None, None, None)
-    return web.Response(status=204)
 
 
 def _add_links(request: web.Request, response: web.StreamResponse) -> None:

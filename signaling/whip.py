@@ -29,7 +29,7 @@ async def post_whip(request: web.Request) -> web.StreamResponse:
     parts = request.app[PARTS]
     flow = Flow.INGEST if parts.access.whip_strict else Flow.CALL_OR_INGEST
     call, answer = await parts.registry.place(
-        spec, lambda events: parts.answer(offer, events, flow=flow)
+        spec, lambda events: parts.answer(offer, events, flow=flow), may_return=True
     )
     assert call.transport is not None
     resource = Resource.of(call.transport, offer, answer)
@@ -46,8 +46,10 @@ async def get_whip(request: web.Request) -> web.StreamResponse:
 
 @as_problem
 async def patch_whip(request: web.Request) -> web.StreamResponse:
-    """Trickled candidates."""
-    return await patch(request, _find(request))
+    """Trickled candidates, or an ICE restart: the way back of a caller whose path was lost."""
+    resource = _find(request)
+    call = request.app[PARTS].registry.get(request.match_info["session"])
+    return await patch(request, resource, on_restart=call.expect)
 
 
 @as_problem

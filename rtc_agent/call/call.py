@@ -143,6 +143,12 @@ class Call:
             self._lose()
         return old
 
+    def expect(self) -> None:
+        """A caller whose connection was lost is on its way back: the time to wait for it counts
+        from now."""
+        if self.state is CallState.RECONNECTING:
+            self._moments.lost = self._clock.now()
+
     @property
     def may_return(self) -> bool:
         """Whether the call outlives its connection."""

@@ -107,6 +107,33 @@ class RenegotiatingTransport(Transport, Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class IceSession:
+    """What one side of an ICE session tells the other."""
+
+    ufrag: str
+    password: str
+    candidates: tuple[str, ...]
+    """As SDP has them, without the `candidate:` prefix; no more follow."""
+    mid: str
+    """Of the media section that they belong to; every other one shares its transport."""
+
+
+@runtime_checkable
+class RestartingTransport(Transport, Protocol):
+    """A transport whose network path can be sought anew, under the same encryption."""
+
+    async def restart_ice(self, ufrag: str, password: str) -> IceSession:
+        """This side of a new ICE session with the peer's new credentials. Sound goes on over the
+        path that there is until the new one stands; candidates added from now on are the new one's.
+
+        Raises:
+            CallConflict: the connection is closed.
+            UnsupportedOffer: it cannot be restarted now; it goes on as it was.
+        """
+        ...
+
+
 @runtime_checkable
 class TrickleTransport(Transport, Protocol):
     """A transport that takes ICE candidates after the offer (RFC 8838)."""

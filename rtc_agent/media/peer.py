@@ -15,7 +15,7 @@ from aiortc import (
 )
 from aiortc.sdp import candidate_from_sdp
 
-from rtc_agent.call.transport import TransportEvents, TransportStats
+from rtc_agent.call.transport import IceSession, TransportEvents, TransportStats
 from rtc_agent.clock import Clock, MonotonicClock
 from rtc_agent.engine.stepper import Pcm
 from rtc_agent.errors import (
@@ -30,6 +30,7 @@ from rtc_agent.media.aligner import FrameAligner
 from rtc_agent.media.audio_receiver import AudioReceiver
 from rtc_agent.media.codecs import CODECS, CodecInfo
 from rtc_agent.media.ice import IceSettings
+from rtc_agent.media.ice_restart import IceRestart, allow_restarts
 from rtc_agent.media.opus import DEFAULT_BITRATE
 from rtc_agent.media.playout import PlayoutTrack
 from rtc_agent.protocol import sdp
@@ -72,6 +73,8 @@ class WebRtcPeer:
         """The answer to the offer as reduced."""
         self._channels: dict[str, RTCDataChannel] = {}
         self._candidates = 0
+        self._restart: IceRestart | None = None
+        self._restarting = asyncio.Lock()
         self._heard_s = clock.now()
         self._connected = False
         self._loss_task: asyncio.Task[None] | None = None
@@ -202,7 +205,9 @@ class WebRtcPeer:
             return
         parsed.sdpMid = self._section_of(sdp_mid, sdp_mline_index)
         # Resolving a `.local` name takes seconds; the caller of this waits for none of it.
-        task = asyncio.ensure_future(self._pc.addIceCandidate(parsed))
+        restart = self._restart if self._restart is not None and self._restart.pending else None
+        add = self._pc.addIceCandidate if restart is None else restart.add_candidate
+        task = asyncio.ensure_future(add(parsed))
         task.add_done_callback(_log_candidate_failure)
 
     async def renegotiate(self, offer_sdp: str) -> str:
@@ -224,6 +229,26 @@ class WebRtcPeer:
                     await self.add_candidate(candidate, offer.audio.mid)
         return self._dress(offer)
 
+    async def restart_ice(self, ufrag: str, password: str) -> IceSession:
+        """This side of a new ICE session; see `RestartingTransport`."""
+        async with self._restarting:
+            if self._closing is not None:
+                raise CallConflict("This connection is closed.")
+            restart = await IceRestart.begin(self._pc, self._ice, self._on_arrival)
+            if self._restart is not None:
+                await self._restart.aclose()
+            self._restart, self._candidates = restart, 0
+            restart.start(ufrag, password)
+            if self._closing is not None:
+                await restart.aclose()
+                raise CallConflict("The connection closed while a new path was sought.")
+        text = "\r\n".join(f"a=candidate:{each}" for each in restart.candidates)
+        if self._ice.public_ip is not None:
+            text = sdp.rewrite_host_candidates(text, shim.local_addresses(), self._ice.public_ip)
+        found = tuple(line.removeprefix("a=candidate:") for line in text.split("\r\n") if line)
+        assert self._offer is not None
+        return IceSession(restart.ufrag, restart.password, found, self._offer.audio.mid or "0")
+
     # -- inside ---------------------------------------------------------------------------------
 
     async def _negotiate(self, offer: sdp.Offer, ice: IceSettings, flow: sdp.Flow) -> str:
@@ -241,6 +266,7 @@ class WebRtcPeer:
         self._open_media(transceiver, audio)
         await pc.setLocalDescription(answer)
         shim.watch_arrivals(pc, self._on_arrival)
+        allow_restarts(pc)
         self._answered = pc.localDescription.sdp
         return self._dress(offer)
 
@@ -248,6 +274,8 @@ class WebRtcPeer:
         """The answer as the offerer is to read it."""
         text = sdp.complete_answer(offer, self._answered)
         text = sdp.tune_answer(text, OPUS_PARAMETERS)
+        if self._flow is not sdp.Flow.CALL:
+            text = sdp.mirror_mux_only(offer, text)
         if self._ice.public_ip is not None:
             text = sdp.rewrite_host_candidates(text, shim.local_addresses(), self._ice.public_ip)
         return text
@@ -297,7 +325,12 @@ class WebRtcPeer:
             self._track.stop()
         if self._loss_task is not None:
             self._loss_task.cancel()
-        self._closing = asyncio.ensure_future(shim.close(self._pc, CLOSE_TIMEOUT_S))
+        self._closing = asyncio.ensure_future(self._close())
+
+    async def _close(self) -> bool:
+        if self._restart is not None:
+            await self._restart.aclose()
+        return await shim.close(self._pc, CLOSE_TIMEOUT_S)
 
     async def _follow_loss(self) -> None:
         """Make the encoder's redundancy as strong as the caller's receiver reports say it must be:

@@ -302,6 +302,25 @@ def tune_answer(answer: str, parameters: dict[str, str]) -> str:
     return str(replace(description, sections=tuple(sections)))
 
 
+def mirror_mux_only(offer: Offer, answer: str) -> str:
+    """Say `rtcp-mux-only` in every section of an answer whose offered one says it and is bundled.
+
+    WHIP wants it of both sides (RFC 9725, 4.4.1), where RFC 8858 (4.3) keeps it out of answers:
+    for WHIP's clients alone, and only if they say it first.
+    """
+    description = Description.parse(answer)
+    bundle = description.bundle
+    asked = {s.mid for s in offer.original.sections if s.flag("rtcp-mux-only")}
+
+    def mirrored(section: Section) -> Section:
+        if section.mid not in asked or section.mid not in bundle or not section.flag("rtcp-mux"):
+            return section
+        at = section.lines.index("a=rtcp-mux") + 1
+        return replace(section, lines=(*section.lines[:at], "a=rtcp-mux-only", *section.lines[at:]))
+
+    return str(replace(description, sections=tuple(map(mirrored, description.sections))))
+
+
 def rewrite_host_candidates(answer: str, private: set[str], public: str) -> str:
     """Announce `public` in place of this machine's own addresses (one-to-one NAT)."""
 

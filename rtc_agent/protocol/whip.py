@@ -1,7 +1,7 @@
 """WHIP and WHEP (RFC 9725) beyond the offer and answer: fragments, entity tags, links.
 
 Trickled candidates come as SDP fragments (RFC 8840); a change of the ICE credentials in one asks
-for an ICE restart, which this server does not do.
+for an ICE restart, which is answered with a fragment of this side's.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ MAX_FRAGMENT_BYTES = 64 * 1024
 
 _TAG = re.compile(r'(?:^|,)\s*("[^"]*"|\*)\s*(?=,|$)')
 """Strong tags only: weak ones never match (RFC 9110, 13.1.1)."""
+_UFRAG = re.compile(r"[A-Za-z0-9+/]{4,256}")
+_PASSWORD = re.compile(r"[A-Za-z0-9+/]{22,256}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,38 @@ def parse_fragment(text: str) -> Fragment:
             ended = True
     candidates = tuple(Candidate(c, mid) for mid, section in sections for c in section)
     return Fragment(found.get("ice-ufrag"), found.get("ice-pwd"), candidates, ended)
+
+
+def restart_credentials(fragment: Fragment) -> tuple[str, str]:
+    """The peer's new user fragment and password.
+
+    Raises:
+        InvalidRequest: they are not both there, or not as RFC 8839 (5.4) has them.
+    """
+    ufrag, password = fragment.ufrag or "", fragment.password or ""
+    if not _UFRAG.fullmatch(ufrag) or not _PASSWORD.fullmatch(password):
+        raise InvalidRequest("An ICE restart needs `a=ice-ufrag` and `a=ice-pwd`, both new.")
+    return ufrag, password
+
+
+def write_fragment(mid: str, ufrag: str, password: str, candidates: Sequence[str]) -> str:
+    """This side's new ICE session, whole: answers an ICE restart (RFC 9725, 4.3.3).
+
+    Args:
+        mid: of the media section whose transport every other one shares.
+        candidates: without the `candidate:` prefix.
+    """
+    lines = [
+        "a=ice-options:trickle ice2",
+        f"a=group:BUNDLE {mid}",
+        "m=audio 9 UDP/TLS/RTP/SAVPF 0",
+        f"a=mid:{mid}",
+        f"a=ice-ufrag:{ufrag}",
+        f"a=ice-pwd:{password}",
+        *(f"a=candidate:{candidate}" for candidate in candidates),
+        "a=end-of-candidates",
+    ]
+    return "\r\n".join(lines) + "\r\n"
 
 
 def offered_ufrag(offer: str) -> str | None:

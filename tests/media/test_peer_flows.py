@@ -30,9 +30,9 @@ async def one_way(
     pc.addTransceiver(track if direction != "recvonly" else "audio", direction)
     shim.restrict_hosts(pc, LOOPBACK.hosts)
     await pc.setLocalDescription(await pc.createOffer())
-    peer, answer = await WebRtcPeer.answer(
-        pc.localDescription.sdp, events=events, ice=LOOPBACK, flow=flow
-    )
+    offer = pc.localDescription.sdp.replace("a=rtcp-mux\r\n", "a=rtcp-mux\r\na=rtcp-mux-only\r\n")
+    peer, answer = await WebRtcPeer.answer(offer, events=events, ice=LOOPBACK, flow=flow)
+    assert "a=rtcp-mux-only\r\n" in answer
     await pc.setRemoteDescription(RTCSessionDescription(answer, "answer"))
     await events.wait_for("connected")
     return pc, track, peer, Description.parse(answer).sections[0].direction

@@ -207,6 +207,20 @@ def test_opus_parameters_of_an_answer_are_replaced() -> None:
     assert tuned.count("a=fmtp:") == 1
 
 
+def test_rtcp_mux_only_is_mirrored_where_it_was_asked_for_and_media_are_bundled() -> None:
+    only = "a=rtcp-mux\r\na=rtcp-mux-only\r\n"
+    read = sdp.read_offer(offer(audio(extra=only), video(), data()))
+    plain = sdp.complete_answer(read, answer_to(read.reduced.replace("a=rtcp-mux-only\r\n", "")))
+    assert "rtcp-mux-only" not in plain
+    mirrored = sdp.mirror_mux_only(read, plain)
+    assert mirrored == plain.replace("a=rtcp-mux\r\n", only, 1)
+    unasked = sdp.read_offer(offer(audio(), video(), data()))
+    assert sdp.mirror_mux_only(unasked, plain) == plain
+    alone = sdp.read_offer(offer(audio(extra=only), bundle=None))
+    text = sdp.complete_answer(alone, answer_to(alone.reduced.replace("a=rtcp-mux-only\r\n", "")))
+    assert sdp.mirror_mux_only(alone, text) == text
+
+
 def test_private_hosts_are_announced_by_the_public_address() -> None:
     lines = (
         "a=candidate:1 1 udp 2130706431 10.0.0.5 40000 typ host\r\n"

@@ -12,6 +12,8 @@ from rtc_agent.protocol.whip import (
     is_restart,
     offered_ufrag,
     parse_fragment,
+    restart_credentials,
+    write_fragment,
 )
 
 HOST = "1387637174 1 udp 2122260223 192.0.2.1 61764 typ host generation 0 ufrag EsAw network-id 1"
@@ -53,6 +55,21 @@ def test_no_text_raises_anything_else(text: str) -> None:
         parse_fragment(text)
     except InvalidRequest:
         pass
+
+
+def test_a_fragment_that_is_written_reads_the_same() -> None:
+    text = write_fragment("0", "EsAw", "P2uYro0UCOQ4zxjKXaWCBui1", [HOST])
+    fragment = parse_fragment(text)
+    assert fragment == parse_fragment(RFC)
+    assert restart_credentials(fragment) == ("EsAw", "P2uYro0UCOQ4zxjKXaWCBui1")
+
+
+@pytest.mark.parametrize(
+    "lines", ["", "a=ice-ufrag:EsAw", "a=ice-ufrag:a b c d\r\na=ice-pwd:short"]
+)
+def test_a_restart_needs_both_credentials(lines: str) -> None:
+    with pytest.raises(InvalidRequest):
+        restart_credentials(parse_fragment(f"{lines}\r\n"))
 
 
 def test_other_credentials_are_a_restart() -> None:

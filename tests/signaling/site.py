@@ -10,7 +10,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestClient
 
 from rtc_agent.call.limits import CallLimits
-from rtc_agent.call.transport import Transport, TransportEvents
+from rtc_agent.call.transport import IceSession, Transport, TransportEvents
 from rtc_agent.config import IceServer
 from rtc_agent.errors import CallConflict, InvalidOffer, InvalidRequest, UnsupportedOffer
 from rtc_agent.media.moshi_transport import MoshiTransport
@@ -37,6 +37,7 @@ class SiteTransport(FakeTransport):
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self.candidates: list[tuple[str | None, str | None]] = []
+        self.restarts: list[tuple[str, str]] = []
 
     async def add_candidate(
         self, candidate: str | None, sdp_mid: str | None, sdp_mline_index: int | None
@@ -44,6 +45,12 @@ class SiteTransport(FakeTransport):
         if candidate is not None and "garbage" in candidate:
             raise InvalidRequest("That is no candidate.")
         self.candidates.append((candidate, sdp_mid))
+
+    async def restart_ice(self, ufrag: str, password: str) -> IceSession:
+        if ufrag == "stays":
+            raise UnsupportedOffer("Not now.")
+        self.restarts.append((ufrag, password))
+        return IceSession(f"ours{len(self.restarts)}", "p" * 22, ("1 1 udp 1 ::1 9 typ host",), "0")
 
     async def renegotiate(self, offer: str) -> str:
         if "restart" in offer:

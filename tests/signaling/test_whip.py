@@ -7,8 +7,10 @@ from typing import Any
 import aiohttp
 import pytest
 
+from rtc_agent.call.state import CallState
 from rtc_agent.engine.stepper import SessionSpec
 from rtc_agent.protocol.sdp import Flow
+from rtc_agent.protocol.whip import parse_fragment
 from signaling.parts import Access
 from tests.engine.fakes import FakeStepper
 from tests.signaling.site import ANSWER, LISTEN_TOKEN, OFFER, Site, StartClient, serving
@@ -72,11 +74,51 @@ async def test_candidates_trickle_under_the_sessions_tag(aiohttp_client: StartCl
             ("1 1 udp 1 192.0.2.1 9 typ host", "0"),
             (None, None),
         ]
-        restart = TRICKLE.replace("EsAw", "Else")
-        assert await patch(restart, {"If-Match": "*"}) == 422
         assert (await it.client.patch(url, data=TRICKLE, headers=SDP)).status == 415
         assert await patch("hello", {"If-Match": tag}) == 400
         assert (await it.client.get(url)).status == 204, "the session goes on"
+
+
+async def test_new_credentials_restart_the_session_under_a_new_tag(
+    aiohttp_client: StartClient,
+) -> None:
+    async with serving(aiohttp_client, slots=1) as it:
+        made = await publish(it)
+        await it.go_live()
+        url, tag = made.headers["Location"], made.headers["ETag"]
+
+        async def patch(ufrag: str, if_match: str | None, pwd: str = "q" * 24) -> Any:
+            body = TRICKLE.replace("EsAw", ufrag).replace("ice-pwd:p", f"ice-pwd:{pwd}")
+            headers = FRAGMENT | ({} if if_match is None else {"If-Match": if_match})
+            return await it.client.patch(url, data=body, headers=headers)
+
+        assert (await patch("Else", None)).status == 428
+        assert (await patch("Else", '"another"')).status == 412
+        assert (await patch("Else", "*", pwd="short")).status == 400
+        assert (await patch("stays", "*")).status == 422, "the session goes on as it was"
+        assert (await patch("EsAw", tag)).status == 204
+        assert it.transports[0].restarts == []
+
+        await it.bench.run(17, *it.transports)
+        it.transports[0].hear()
+        await it.bench.run(9.5)
+        restarted = await patch("Else", "*")
+        assert restarted.status == 200
+        assert restarted.content_type == FRAGMENT["Content-Type"]
+        assert restarted.headers["ETag"] not in (tag, None)
+        fragment = parse_fragment(await restarted.text())
+        assert (fragment.ufrag, fragment.password) == ("ours1", "p" * 22)
+        assert [(c.text, c.mid) for c in fragment.candidates] == [("1 1 udp 1 ::1 9 typ host", "0")]
+        assert it.transports[0].restarts == [("Else", "q" * 24)]
+        assert it.transports[0].candidates[-2] == ("1 1 udp 1 192.0.2.1 9 typ host", "0")
+        await it.bench.run(5)
+        assert it.free == 0, "the caller is waited for anew"
+        assert (await patch("Else", tag)).status == 412, "of the session before"
+        assert (await patch("Else", restarted.headers["ETag"])).status == 204
+        it.transports[0].connected = True  # type: ignore[attr-defined]
+        await it.bench.run(20, *it.transports)
+        [call] = it.bench.registry
+        assert call.state is CallState.LIVE
 
 
 async def test_delete_ends_the_call_whatever_the_tag(aiohttp_client: StartClient) -> None:

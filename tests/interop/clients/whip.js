@@ -18,6 +18,19 @@ export async function publish(server, direction) {
   return { resource: String(whip.resourceURL), etag: whip.etag };
 }
 
+/** Seek another network path for the same session; the selected one's local user fragment, by and by. */
+export async function restart() {
+  await whip.restart();
+  return whip.etag;
+}
+
+export async function path() {
+  const report = await publishing.getStats();
+  const transport = [...report.values()].find(({ type }) => type === "transport");
+  const pair = report.get(transport?.selectedCandidatePairId);
+  return report.get(pair?.localCandidateId)?.usernameFragment;
+}
+
 export async function listen(server, callId, token) {
   listening = new RTCPeerConnection();
   listening.addTransceiver("audio", { direction: "recvonly" });
