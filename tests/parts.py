@@ -14,6 +14,9 @@ PARTS = {
     "janus": "telephone calls over the gateway",
     "baresip": "telephone calls over the gateway",
     "kamailio": "telephone calls over the gateway",
+    "turnserver": "calls through a TURN relay",
+    "ip": "a server in a network of its own",
+    "promtool": "alerts and the dashboard's queries",
     "gst-launch-1.0": "GStreamer as a caller",
 }
 SYSTEM_FOLDERS = ("/usr/sbin", "/usr/local/sbin")

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from rtc_agent.cli.options import IceHosts
+from rtc_agent.cli.options import IceHosts, Relay
 from rtc_agent.cli.output import json_refusal, print_json
 
 
@@ -36,6 +36,7 @@ def call(
         typer.Option(min=0, max=86_400, help="Seconds to go on recording after the file's end."),
     ] = 0.0,
     ice_host: IceHosts = None,
+    relay: Relay = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object as the last line.")
     ] = False,
@@ -46,23 +47,26 @@ def call(
     Exit status: 0 all was played and recorded; 1 the call did not come up or broke off;
     2 refused, unreachable, or a file that cannot be used.
     """
-    from rtc_agent.client.place_call import CallOrder, place_call
+    from rtc_agent.client.place_call import CallOrder, CallReport, place_call
+    from rtc_agent.client.relays import ice_for
     from rtc_agent.errors import CallFailed
-    from rtc_agent.media.ice import IceSettings
 
-    order = CallOrder(
-        url=url,
-        input=input_,
-        output=output,
-        transcript=transcript,
-        voice=voice,
-        persona=persona,
-        trailing_s=trailing,
-        ice=IceSettings(hosts=tuple(ice_host or ())),
-    )
+    async def run() -> CallReport:
+        order = CallOrder(
+            url=url,
+            input=input_,
+            output=output,
+            transcript=transcript,
+            voice=voice,
+            persona=persona,
+            trailing_s=trailing,
+            ice=await ice_for(url, ice_host, relay),
+        )
+        return await place_call(order)
+
     try:
         with json_refusal(as_json):
-            report = asyncio.run(place_call(order))
+            report = asyncio.run(run())
     except CallFailed as error:
         typer.echo(f"rtc-agent: {error.message}", err=True)
         raise typer.Exit(1) from None

@@ -14,6 +14,14 @@ IceHosts = Annotated[
         show_default="every address but loopback",
     ),
 ]
+Relay = Annotated[
+    str | None,
+    typer.Option(
+        help="Take no path but through a TURN relay that the server names, reached by udp, tcp or "
+        "tls.",
+        show_default="the direct path",
+    ),
+]
 Agent = Annotated[
     str | None,
     typer.Option(help="auto, echo, demo, tiny, personaplex or moshi.", show_default="auto"),

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from rtc_agent.cli.options import IceHosts
+from rtc_agent.cli.options import IceHosts, Relay
 from rtc_agent.cli.output import json_refusal, print_fields, print_json
 
 
@@ -42,6 +42,7 @@ def probe(
     ] = None,
     plot: Annotated[Path | None, typer.Option(help="PNG to draw the measurement into.")] = None,
     ice_host: IceHosts = None,
+    relay: Relay = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object as the last line.")
     ] = False,
@@ -52,31 +53,35 @@ def probe(
     Exit status: 0 measured; 1 no echo was heard or the call broke off; 2 refused or unreachable.
     """
     from rtc_agent.client import plot as drawing
+    from rtc_agent.client import probe as probing
     from rtc_agent.client.impair import Impairment
-    from rtc_agent.client.probe import ProbeOrder
-    from rtc_agent.client.probe import probe as run
+    from rtc_agent.client.relays import ice_for
     from rtc_agent.errors import CallFailed
-    from rtc_agent.media.ice import IceSettings
 
     if url.lower().startswith("sip:"):
         from rtc_agent.cli.sip import probe_phone
 
-        webrtc_alone = {"--impair": impair, "--speech": speech, "--plot": plot}
+        webrtc_alone = {"--impair": impair, "--speech": speech, "--plot": plot, "--relay": relay}
         probe_phone(url, seconds, [name for name, value in webrtc_alone.items() if value], as_json)
         return
     try:
         with json_refusal(as_json):
             if plot is not None:
                 drawing.require()
-            order = ProbeOrder(
-                url=url,
-                seconds=seconds,
-                impairment=Impairment.parse(impair),
-                phone=phone,
-                speech=speech,
-                ice=IceSettings(hosts=tuple(ice_host or ())),
-            )
-            report = asyncio.run(run(order))
+            impairment = Impairment.parse(impair)
+
+            async def run() -> probing.ProbeReport:
+                order = probing.ProbeOrder(
+                    url=url,
+                    seconds=seconds,
+                    impairment=impairment,
+                    phone=phone,
+                    speech=speech,
+                    ice=await ice_for(url, ice_host, relay),
+                )
+                return await probing.probe(order)
+
+            report = asyncio.run(run())
             if plot is not None:
                 drawing.plot(report.measured, f"{url}  {impair}".strip(), plot)
     except CallFailed as error:

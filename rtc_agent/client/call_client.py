@@ -111,8 +111,11 @@ class CallClient:
         transceiver = pc.addTransceiver(self.track, direction="sendrecv")
         transceiver.setCodecPreferences(_only(self.codec))
         shim.restrict_hosts(pc, self._ice.hosts)
-        await pc.setLocalDescription(await pc.createOffer())
+        with shim.relay_faults() as faults:
+            await pc.setLocalDescription(await pc.createOffer())
         if "a=candidate" not in pc.localDescription.sdp:
+            if self._ice.relay_only:
+                raise CallFailed(" ".join(["There is no network path by TURN.", *faults]))
             hosts = ", ".join(self._ice.hosts)
             raise CallFailed(
                 f"None of the addresses to offer is this machine's: {hosts}."
@@ -132,8 +135,13 @@ class CallClient:
         left_s = timeout_s - (self.clock.now() - self._started_s)
         if not await self._happens(self._connected, left_s):
             raise CallFailed(
-                f"No connection came about within {timeout_s:g} s. UDP may be blocked between here "
-                "and the server; a TURN server helps."
+                f"No connection came about within {timeout_s:g} s. "
+                + (
+                    "The TURN relay opened, but what it relays does not reach the server: its "
+                    "address, its UDP ports and its denied-peer-ip are to be looked at."
+                    if self._ice.relay_only
+                    else "UDP may be blocked between here and the server; a TURN server helps."
+                )
             )
         self.connect_ms = (self.clock.now() - self._started_s) * 1e3
 

@@ -81,11 +81,22 @@ async def post_json(url: str, body: dict[str, Any], timeout_s: float) -> dict[st
         ServerUnreachable: no connection, or no answer in time.
         CallRefused: any status but 2xx, with the server's own words, or no JSON object.
     """
+    return await _exchange("POST", url, body, timeout_s)
+
+
+async def get_json(server: str, path: str, timeout_s: float) -> dict[str, Any]:
+    """GET a JSON object from a path of the server. Raises as `post_json`."""
+    return await _exchange("GET", _address(server, path), None, timeout_s)
+
+
+async def _exchange(
+    method: str, url: str, body: dict[str, Any] | None, timeout_s: float
+) -> dict[str, Any]:
     try:
         timeout = aiohttp.ClientTimeout(total=timeout_s)
         async with (
             aiohttp.ClientSession(timeout=timeout) as session,
-            session.post(url, json=body, headers=key_headers()) as response,
+            session.request(method, url, json=body, headers=key_headers()) as response,
         ):
             status, text = response.status, await response.text(errors="replace")
             retry_after = response.headers.get("Retry-After", "")

@@ -8,16 +8,19 @@ goes on with the libraries' own behaviour.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import contextvars
 import errno
 import functools
 import logging
 import random
 import types
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, Protocol
 
 import aioice.candidate
 import aioice.ice
+import aioice.stun
 from aiortc import (
     RTCConfiguration,
     RTCIceServer,
@@ -38,6 +41,8 @@ from rtc_agent.media.ice import IceSettings
 logger = logging.getLogger(__name__)
 
 TELEPHONE_EVENT = "telephone-event"
+RELAY_LIMIT_S = 3.0
+"""How long a call waits for a TURN relay to open."""
 _JITTER_BUFFER = "_RTCRtpReceiver__jitter_buffer"
 _ICE_TRANSPORTS = "_RTCPeerConnection__iceTransports"
 _DTLS_CIPHERS = (
@@ -78,6 +83,7 @@ def check() -> list[str]:
         (aioice.candidate, "candidate_foundation"),
         (aioice.candidate, "candidate_priority"),
         (aioice.ice, "server_reflexive_candidate"),
+        (aioice.ice, "relayed_candidate"),
         (aiortc_codecs, "CODECS"),
     ]
     moved = [f"{getattr(o, '__name__', o)}.{name}" for o, name in needed if not hasattr(o, name)]
@@ -91,6 +97,7 @@ def check() -> list[str]:
         (RTCDtlsTransport._send_rtp, "_send"),
         (aioice.ice.Connection.gather_candidates, "get_component_candidates"),
         (aioice.ice.Connection.get_component_candidates, "_protocols"),
+        (aioice.ice.Connection.get_component_candidates, "relayed_candidate"),
         (aioice.ice.Connection.request_received, "check_incoming"),
         (RTCDtlsTransport._recv_next, "_handle_rtp_data"),
         (RTCDtlsTransport._recv_next, "_handle_rtcp_data"),
@@ -123,6 +130,7 @@ def prepare() -> None:
     _widen_dtls_ciphers()
     _quiet_data_channel_flush()
     _register_telephone_event()
+    _name_relay_faults()
 
 
 def _widen_dtls_ciphers() -> None:
@@ -181,6 +189,62 @@ def _register_telephone_event() -> None:
             parameters={"0-16": None},
         )
     )
+
+
+_relay_faults: contextvars.ContextVar[list[str] | None] = contextvars.ContextVar(
+    "relay_faults", default=None
+)
+
+
+@contextlib.contextmanager
+def relay_faults() -> Iterator[list[str]]:
+    """Sentences about relays that were of no use to connections gathering inside."""
+    faults: list[str] = []
+    token = _relay_faults.set(faults)
+    try:
+        yield faults
+    finally:
+        _relay_faults.reset(token)
+
+
+def _name_relay_faults() -> None:
+    """Say why a TURN relay gives nothing, and wait no longer than `RELAY_LIMIT_S` for it.
+
+    aioice passes over it without a word, after 5 s where it does not answer. Can go once it logs.
+    """
+    original = getattr(aioice.ice, "relayed_candidate", None)
+    if original is None:
+        return
+
+    @functools.wraps(original)
+    async def relayed_candidate(**wanted: Any) -> Any:
+        try:
+            async with asyncio.timeout(RELAY_LIMIT_S):
+                return await original(**wanted)
+        except Exception as error:
+            host, port = wanted["turn_server"]
+            fault = f"The TURN relay {host}:{port} {_relay_fault(error)}."
+            logger.warning("%s", fault)
+            if (faults := _relay_faults.get()) is not None:
+                faults.append(fault)
+            raise
+
+    aioice.ice.relayed_candidate = relayed_candidate
+
+
+def _relay_fault(error: Exception) -> str:
+    match error:
+        case aioice.stun.TransactionFailed() if error.response.error_code == 401:
+            return "refused the credentials (401): they are wrong, or have expired"
+        case aioice.stun.TransactionFailed():
+            code, words = error.response.attributes["ERROR-CODE"]
+            return f"refused to relay ({code} {words})"
+        case TimeoutError() | aioice.stun.TransactionTimeout():
+            return f"did not answer within {RELAY_LIMIT_S:g} s"
+        case OSError():
+            return f"cannot be reached: {error.strerror or error}"
+        case _:
+            return f"cannot be used: {error!r}"
 
 
 def new_peer_connection(ice: IceSettings) -> RTCPeerConnection:

@@ -151,7 +151,7 @@ async def test_the_page_waits_for_a_server_that_is_not_there_yet(
         ([], "None is set up"),
         (
             [{"urls": ["turn:127.0.0.1:9"], "username": "u", "credential": "c"}],
-            "did not carry the call",
+            "did not carry the call either",
         ),
     ],
     ids=["without-turn", "with-turn"],

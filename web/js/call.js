@@ -201,7 +201,8 @@ export class Call extends EventTarget {
     const hasTurn = this.#iceServers.some((server) =>
       [server.urls].flat().some((address) => /^turns?:/i.test(address)),
     );
-    this.#finish({ problem: new CallProblem("no_network_path", { hasTurn }) });
+    const relayFault = this.#connection?.relayFault ?? null;
+    this.#finish({ problem: new CallProblem("no_network_path", { hasTurn, relayFault }) });
   }
 
   /** @param {boolean} muted */

@@ -2,6 +2,7 @@
 
 import { CandidateTrickle, gathered } from "./candidates.js";
 import { TextChannel } from "./channel.js";
+import { UNREACHABLE } from "./problems.js";
 import { postOffer } from "./server.js";
 
 const GATHER_LIMIT_MS = 300;
@@ -18,6 +19,7 @@ export class Connection extends EventTarget {
   #sender;
   #quiet = false;
   #closed = false;
+  #relayFault = null;
 
   /** @param {MediaStream} stream of the caller @param {RTCIceServer[]} iceServers @param {number} lastSeq */
   constructor(stream, iceServers, lastSeq = -1) {
@@ -29,6 +31,7 @@ export class Connection extends EventTarget {
       this.#tell("stream", streams[0] ?? new MediaStream([track]));
     });
     this.#peer.addEventListener("connectionstatechange", () => this.#tell("change"));
+    this.#peer.addEventListener("icecandidateerror", (event) => this.#candidateFailed(event));
 
     this.#channel = new TextChannel(this.#peer, lastSeq);
     this.#channel.addEventListener("open", () => this.#tell("change"));
@@ -57,6 +60,11 @@ export class Connection extends EventTarget {
 
   get hasFailed() {
     return ["failed", "closed"].includes(this.#peer.connectionState);
+  }
+
+  /** Why a TURN relay was of no use. @returns {RelayFault | null} */
+  get relayFault() {
+    return this.#relayFault;
   }
 
   get lastSeq() {
@@ -113,6 +121,13 @@ export class Connection extends EventTarget {
     if (hangUp && this.send({ type: "hangup" })) await this.#channel.drained(HANGUP_FLUSH_MS);
     this.#channel.close();
     this.#peer.close();
+  }
+
+  #candidateFailed({ url, errorCode, errorText }) {
+    if (!/^turns?:/i.test(url ?? "")) return;
+    // What the relay answered says more than that it cannot be reached from one of the addresses.
+    if (this.#relayFault !== null && errorCode >= UNREACHABLE) return;
+    this.#relayFault = { url, code: errorCode, text: errorText };
   }
 
   #tell(type, detail) {

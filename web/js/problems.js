@@ -1,10 +1,15 @@
 /** Everything that can go wrong with a call, in plain words: what happened, and what to do. */
 
+/** What browsers give as the code of a relay that does not answer. */
+export const UNREACHABLE = 701;
+
+/** @typedef {{url: string, code: number, text: string}} RelayFault what a TURN relay answered */
+
 export class CallProblem extends Error {
   /**
    * @param {string} code one of the keys below, or a code of the server
    * @param {{status?: number, message?: string, detail?: string, retryAfterS?: number | null,
-   *   hasTurn?: boolean}} context
+   *   hasTurn?: boolean, relayFault?: RelayFault | null}} context
    */
   constructor(code, context = {}) {
     super(code);
@@ -83,13 +88,13 @@ const WORDS = {
     text: "The server is up, but the agent behind it has stopped. Whoever runs the server finds the cause in its log.",
     detail: message,
   }),
-  no_network_path: ({ hasTurn }) => ({
+  no_network_path: ({ hasTurn, relayFault }) => ({
     title: "No path for sound",
     text: "The page reached the server, but sound did not. Sound travels over UDP, and something on the way does not let UDP through: a firewall, a VPN, an SSH tunnel, or a container without its UDP ports open.",
     steps: [
       "Try another network, or switch the VPN off.",
       hasTurn
-        ? "This server names a TURN relay, which did not carry the call either. Whoever runs the server should check the relay's address, ports and password."
+        ? relayWords(relayFault)
         : "Whoever runs the server can open its UDP ports, or set up a TURN relay, which carries sound where UDP is blocked. None is set up.",
     ],
   }),
@@ -98,6 +103,21 @@ const WORDS = {
     text: "The connection stands, but the agent behind it did not start in time.",
   }),
 };
+
+/** @param {RelayFault | null} [fault] @returns {string} */
+function relayWords(fault) {
+  const known = "This server names a TURN relay, which did not carry the call either.";
+  if (!fault) {
+    return `${known} Whoever runs the server should check the relay's address, ports and password.`;
+  }
+  if (fault.code === 401) {
+    return `${known} ${fault.url} refused the credentials that this server gave out: they are wrong, or have expired. Whoever runs the server should compare its turn_secret with the relay's, and the clocks of both.`;
+  }
+  if (fault.code >= UNREACHABLE) {
+    return `${known} ${fault.url} cannot be reached from here. Whoever runs the server should check the relay's address and ports.`;
+  }
+  return `${known} ${fault.url} refused to relay (${fault.code} ${fault.text}).`;
+}
 
 /** For codes of the server without words of their own: what it said, word for word. */
 const refused = ({ status, message }) => ({
