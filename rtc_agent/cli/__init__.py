@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import sys
 
-from rtc_agent.errors import RtcAgentError
+from rtc_agent.cli import interrupts
 
 INTERRUPTED = 130
 """Exit status of a command that Ctrl-C ended, as shells give it."""
@@ -13,23 +13,19 @@ INTERRUPTED = 130
 
 def main() -> None:
     """Run the command line. A refusal is one line on stderr and exit status 2, never a trace."""
-    try:
-        _run()
-    except SystemExit as end:
+    with interrupts.end_at_once():
+        from rtc_agent.cli.app import app
+        from rtc_agent.errors import RtcAgentError
         from rtc_agent.threads import end_process
 
-        end_process(end.code if isinstance(end.code, int) else int(end.code is not None))
-        raise
-
-
-def _run() -> None:
-    try:
-        # Imported here, so that Ctrl-C meanwhile is no trace either.
-        from rtc_agent.cli.app import app
-
-        app()
-    except RtcAgentError as error:
-        sys.stderr.write(f"rtc-agent: {error.message}\n")
-        sys.exit(2)
-    except KeyboardInterrupt:
-        sys.exit(INTERRUPTED)
+        try:
+            try:
+                app()
+            except RtcAgentError as error:
+                sys.stderr.write(f"rtc-agent: {error.message}\n")
+                sys.exit(2)
+            except KeyboardInterrupt:
+                sys.exit(INTERRUPTED)
+        except SystemExit as end:
+            end_process(end.code if isinstance(end.code, int) else int(end.code is not None))
+            raise

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from rtc_agent.cli import interrupts
 from rtc_agent.cli.options import IceHosts, Relay
 from rtc_agent.cli.output import json_refusal, print_json
 
@@ -66,7 +66,7 @@ def call(
 
     try:
         with json_refusal(as_json):
-            report = asyncio.run(run())
+            report = interrupts.run(run())
     except CallFailed as error:
         typer.echo(f"rtc-agent: {error.message}", err=True)
         raise typer.Exit(1) from None

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+
+from rtc_agent.cli import interrupts
 
 
 def register(app: typer.Typer) -> None:
@@ -50,7 +51,9 @@ def download(
         folder = output or default_folder(published)
         typer.echo(f"{published.repo} → {folder}", err=True)
         with _Bars() as bars:
-            paths = asyncio.run(fetch(published, folder, Hub.from_environment(revision), bars.show))
+            paths = interrupts.run(
+                fetch(published, folder, Hub.from_environment(revision), bars.show)
+            )
     if as_json:
         files = {path.name: path.stat().st_size for path in paths}
         print_json({"ok": True, "model": model, "folder": str(folder), "files": files})

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Annotated
 
 import typer
 
+from rtc_agent.cli import interrupts
 from rtc_agent.cli.options import IceHosts
 from rtc_agent.cli.output import json_refusal, print_fields, print_json
 
@@ -51,7 +51,7 @@ def load(
             impairment=Impairment.parse(impair),
             ice=IceSettings(hosts=tuple(ice_host or ())),
         )
-        report = asyncio.run(run(order))
+        report = interrupts.run(run(order))
     fields = report.as_dict()
     if as_json:
         print_json(fields)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from rtc_agent.cli import interrupts
 from rtc_agent.cli.options import IceHosts, Relay
 from rtc_agent.cli.output import json_refusal, print_fields, print_json
 
@@ -81,7 +81,7 @@ def probe(
                 )
                 return await probing.probe(order)
 
-            report = asyncio.run(run())
+            report = interrupts.run(run())
             if plot is not None:
                 drawing.plot(report.measured, f"{url}  {impair}".strip(), plot)
     except CallFailed as error:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from rtc_agent.cli import interrupts
 from rtc_agent.cli.options import Agent, Device, Model
 
 
@@ -108,4 +108,4 @@ def serve(
         from rtc_agent.processes.supervisor import run
     else:
         from rtc_agent.server import run
-    asyncio.run(run(settings, announce=lambda url: typer.echo(f"ready {url}"), reread=read))
+    interrupts.run(run(settings, announce=lambda url: typer.echo(f"ready {url}"), reread=read))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
+
+from rtc_agent.cli import interrupts
 
 
 def register(app: typer.Typer) -> None:
@@ -68,7 +69,9 @@ def sip(
     )
     logs.setup(log_level)
     servers = server or ["http://127.0.0.1:8080"]
-    asyncio.run(standalone.run(settings, servers, announce=lambda uri: typer.echo(f"ready {uri}")))
+    interrupts.run(
+        standalone.run(settings, servers, announce=lambda uri: typer.echo(f"ready {uri}"))
+    )
 
 
 def probe_phone(uri: str, seconds: float, unusable: list[str], as_json: bool) -> None:
@@ -86,7 +89,7 @@ def probe_phone(uri: str, seconds: float, unusable: list[str], as_json: bool) ->
     with json_refusal(as_json):
         if unusable:
             raise InvalidRequest(f"A probe over the telephone has no {', '.join(unusable)}.")
-        report = asyncio.run(probe(SipProbeOrder(uri, seconds)))
+        report = interrupts.run(probe(SipProbeOrder(uri, seconds)))
     fields = report.as_dict()
     if as_json:
         print_json(fields)

@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from rtc_agent.cli import interrupts
+
 
 def register(app: typer.Typer) -> None:
     app.command()(token)
@@ -29,7 +31,6 @@ def token(
 ) -> None:
     """Print a short-lived client secret, for a browser or an app; the server's key is read from
     RTC_AGENT_KEY. With --new, print a new key and the line that tells a server of it."""
-    import asyncio
     import secrets
 
     from pydantic import ValidationError
@@ -42,7 +43,7 @@ def token(
         if (url is None) == (new is None):
             raise ConfigError("Give a server's URL for a client secret, or --new NAME for a key.")
         if url is not None:
-            made = asyncio.run(_client_secret(url, seconds))
+            made = interrupts.run(_client_secret(url, seconds))
             if as_json:
                 print_json({"ok": True, **made})
             else:
