@@ -29,6 +29,7 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
+from rtc_agent.engine.stages.settings import StageSettings
 from rtc_agent.errors import ConfigError
 from rtc_agent.key_setting import KeySetting
 from rtc_agent.telephony.config import TelephonySettings
@@ -88,6 +89,12 @@ class Settings(BaseSettings):
         "model",
         description="form of the transformers' matrices: model is of dtype; int8 and int4 fit a "
         "smaller GPU and are less exact",
+    )
+    stages: StageSettings | None = Field(
+        None,
+        description="talker and code2wav set apart, on two devices or processes: keys "
+        "initial_codec_chunk_frames, codec_chunk_frames, codec_left_context_frames, and tables "
+        "talker (device) and code2wav (device, process); left out: one step does both",
     )
     cpu_threads: int = Field(1, ge=1, le=256, description="threads of a model that runs on the CPU")
     sessions: int = Field(4, ge=1, le=1024, description="calls at once; one more gets a 503")

@@ -95,6 +95,13 @@ class UnknownCall(RtcAgentError):
     http_status = 404
 
 
+class CallLost(RtcAgentError):
+    """The server that held this call has gone, and the conversation with it."""
+
+    code = "call_lost"
+    http_status = 410
+
+
 class CallConflict(RtcAgentError):
     """The call is in a state that forbids what was asked."""
 
@@ -144,6 +151,12 @@ class EngineFailed(RtcAgentError):
     http_status = 503
 
 
+class StageFailed(EngineFailed):
+    """A stage that runs apart from the others cannot be had any more."""
+
+    code = "stage_failed"
+
+
 class ConfigError(RtcAgentError):
     """Settings or files on this machine do not allow what was asked."""
 
@@ -185,6 +198,12 @@ class TooSlow(ConfigError):
     """This device cannot keep up with a single call."""
 
     code = "too_slow"
+
+
+class TrainingFailed(RtcAgentError):
+    """A model in training learns nothing any more; the message has the figure that says so."""
+
+    code = "training_failed"
 
 
 class BadAudioFile(InvalidRequest):

@@ -1,8 +1,9 @@
 """A WAV in, a WAV and a text out: one session of any stepper, without a server.
 
 Frame n of the file is given to tick n and what the stepper gives back is frame n of the output, as
-in a live call. So the output is as long as the input, and the same frames, seed and settings say
-the same things offline and live.
+in a live call; a stepper that holds frames back is run on until it has given them out. So the
+output is as long as the input, and the same frames, seed and settings say the same things offline
+and live.
 """
 
 from __future__ import annotations
@@ -151,9 +152,14 @@ class _Session:
         index = self.result.frames
         self._batch[0] = pcm
         out = self._stepper.step(self._batch, self._live)
+        if 0 in out.held:
+            return
         if 0 in out.failed:
             at_s = index * FRAME_S
             raise EngineFailed(f"The session failed {at_s:.2f} s in: {out.failed[0]}")
+        if 0 in out.lost:
+            at_s = index * FRAME_S
+            raise EngineFailed(f"The session failed {at_s:.2f} s in: its sound could not be made.")
         if delta := out.text.get(0, ""):
             self.result.events.append(TextEvent(index, round(index * FRAME_S * 1000), delta))
         write(self._held)

@@ -80,7 +80,7 @@ async def _load(settings: Settings, engine: PendingEngine, clock: Clock) -> None
         engine.report(progress)
 
     choice = await in_daemon_thread(lambda: create_stepper(settings, report))
-    local = LocalEngine(choice.stepper, clock, ThreadRunner(), choice.notice)
+    local = LocalEngine(choice.stepper, clock, ThreadRunner(), choice.notice, ThreadRunner())
     local.start()
     engine.become(local)
     if choice.notice:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rtc_agent.cli.options import Agent, Device, Model
+from rtc_agent.cli.options import Agent, Device, Model, Stages
 
 if TYPE_CHECKING:
     from rtc_agent.errors import RtcAgentError
@@ -42,6 +42,7 @@ def offline(
             show_default="auto",
         ),
     ] = None,
+    stages: Stages = None,
     voice: Annotated[
         str | None, typer.Option(help="A voice of the agent; `rtc-agent voices` lists them.")
     ] = None,
@@ -76,6 +77,7 @@ def offline(
     from rtc_agent.cli.output import json_refusal, print_json
     from rtc_agent.config import load
     from rtc_agent.engine.agents import create_stepper
+    from rtc_agent.engine.stages.settings import read_stages
     from rtc_agent.engine.stepper import FRAME_SAMPLES, SamplingSpec, SessionSpec
     from rtc_agent.offline import Silence, run_offline
     from rtc_agent.wav import WavReader, WavWriter
@@ -89,7 +91,14 @@ def offline(
         _TextFile(text, apart_from=(input, output)) as text_file,
         WavWriter(output) as writer,
     ):
-        settings = load(agent=agent, model=model, device=device, dtype=dtype, sessions=1)
+        settings = load(
+            agent=agent,
+            model=model,
+            device=device,
+            dtype=dtype,
+            stages=None if stages is None else read_stages(stages),
+            sessions=1,
+        )
         choice = create_stepper(settings, report=lambda line: typer.echo(line, err=True))
         if choice.notice:
             typer.echo(choice.notice, err=True)

@@ -27,4 +27,11 @@ Agent = Annotated[
     typer.Option(help="auto, echo, demo, tiny, personaplex or moshi.", show_default="auto"),
 ]
 Model = Annotated[Path | None, typer.Option(help="Folder of the model's files.")]
+Stages = Annotated[
+    Path | None,
+    typer.Option(
+        help="TOML file that sets talker and code2wav apart: devices, process, chunks.",
+        show_default="one step does both",
+    ),
+]
 Device = Annotated[str | None, typer.Option(help="auto, cpu, cuda, cuda:1 …", show_default="auto")]

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from rtc_agent.cli import interrupts
-from rtc_agent.cli.options import Agent, Device, Model
+from rtc_agent.cli.options import Agent, Device, Model, Stages
 
 
 def register(app: typer.Typer) -> None:
@@ -35,6 +35,7 @@ def serve(
     kernels: Annotated[
         str | None, typer.Option(help="auto, or off for plain torch on a GPU.", show_default="auto")
     ] = None,
+    stages: Stages = None,
     sessions: Annotated[int | None, typer.Option(help="Calls at once.", show_default="4")] = None,
     media_workers: Annotated[
         int | None,
@@ -80,6 +81,7 @@ def serve(
     """Take calls. Prints `ready` and the page's URL on stdout once it can."""
     from rtc_agent import logs
     from rtc_agent.config import load
+    from rtc_agent.engine.stages.settings import read_stages
 
     read = functools.partial(
         load,
@@ -91,6 +93,7 @@ def serve(
         kv_dtype=kv_dtype,
         weights=weights,
         kernels=kernels,
+        stages=None if stages is None else read_stages(stages),
         sessions=sessions,
         media_workers=media_workers,
         host=host,

@@ -37,6 +37,8 @@ def create_stepper(settings: Settings, report: Report = lambda _: None) -> Choic
     Raises:
         ConfigError, and its kinds: this machine cannot run it; the message says what is missing.
     """
+    if settings.agent == "echo" and settings.stages is not None:
+        raise ConfigError("The echo agent has no stages to set apart; leave --stages out.")
     if settings.agent == "echo":
         return Choice(EchoStepper(settings.sessions))
     if settings.agent == "auto":

@@ -7,7 +7,7 @@ agent answers. Both are called on the event loop, once a tick, and must return a
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from rtc_agent.engine.stepper import Pcm, SessionSpec, StepperInfo
 
@@ -56,6 +56,11 @@ class FrameSink(Protocol):
 
     def on_skipped(self, frames: int) -> None:
         """The engine was late: so many frames were neither heard nor answered."""
+        ...
+
+    def tell(self, code: str, message: str, **fields: Any) -> None:
+        """Something about the agent that the caller should know; the session goes on. `code` is
+        for programs, `message` for a person."""
         ...
 
     def on_failed(self, reason: str) -> None:
@@ -115,6 +120,8 @@ class EngineStatus:
     step_counts: tuple[int, ...] = (0,) * (len(STEP_BUCKETS_MS) + 1)
     """Steps so far by how long they took."""
     step_ms_sum: float = 0.0
+    lost_frames: int = 0
+    """Frames of all sessions whose sound could not be made."""
 
 
 class EngineClient(Protocol):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -11,6 +12,8 @@ from rtc_agent.engine.agents import Report
 from rtc_agent.engine.capacity import BUDGET_MS, fitting_stepper, lowered_notice, tick_times
 from rtc_agent.engine.devices import choose_device, usual_dtype
 from rtc_agent.engine.lockstep import LockstepParts, LockstepStepper
+from rtc_agent.engine.stages.connect import connect
+from rtc_agent.engine.stages.stepper import StagedStepper
 from rtc_agent.engine.tiny import tiny_model
 from rtc_agent.model.backend import Backend, backend_for
 from rtc_agent.model.checkpoint import Progress, load_lm, load_mimi
@@ -39,29 +42,56 @@ _DEMO = (
 )
 
 
-def tiny_stepper(settings: Settings) -> LockstepStepper:
+AnyStepper = LockstepStepper | StagedStepper
+
+
+def tiny_stepper(settings: Settings) -> AnyStepper:
     """The tiny agent: random weights of a fixed seed."""
-    device = choose_device(settings.device)
+    device = _talker_device(settings)
     _set_cpu_threads(settings, device)
-    return LockstepStepper(
-        tiny_model(device=device),
-        settings.sessions,
-        prefix_bytes=CPU_PREFIX_BYTES,
-        backend=_backend(settings, device),
+    parts, backend = tiny_model(device=device), _backend(settings, device)
+    return _stepper(settings, parts, None, settings.sessions, CPU_PREFIX_BYTES, backend)
+
+
+def _stepper(
+    settings: Settings,
+    parts: LockstepParts,
+    model: Path | None,
+    slots: int,
+    prefix_bytes: int,
+    backend: Backend,
+) -> AnyStepper:
+    """One stage, or two as the settings say."""
+    stages = settings.stages
+    if stages is None:
+        return LockstepStepper(parts, slots, prefix_bytes=prefix_bytes, backend=backend)
+    return StagedStepper(
+        parts,
+        slots,
+        stages,
+        partial(connect, settings, stages, str(parts.lm.device), model, slots),
+        prefix_bytes=prefix_bytes,
+        backend=backend,
     )
+
+
+def _talker_device(settings: Settings) -> torch.device:
+    talker = settings.stages.talker.device if settings.stages is not None else None
+    return choose_device(talker or settings.device)
 
 
 def folder_stepper(
     settings: Settings, path: Path, agent: str, report: Report
-) -> tuple[LockstepStepper, str]:
+) -> tuple[AnyStepper, str]:
     """The stepper over a folder's weights, and what a person should know about it.
 
     On a GPU it is for no more sessions than the GPU is measured to keep up with.
 
     Raises:
         ConfigError, CheckpointError, NotEnoughMemory: what is wrong and what to change.
+        StageFailed: code2wav is to run apart, and cannot.
     """
-    device = choose_device(settings.device)
+    device = _talker_device(settings)
     _set_cpu_threads(settings, device)
     backend = _backend(settings, device)
     folder = ModelFolder.open(path, family=MOSHI if agent == "moshi" else PERSONAPLEX)
@@ -101,9 +131,9 @@ def folder_stepper(
         description=_demo_description(folder.domain) if agent == "demo" else _DESCRIPTIONS[agent],
     )
 
-    def make(sessions: int) -> LockstepStepper:
+    def make(sessions: int) -> AnyStepper:
         report(f"preparing {sessions} sessions")
-        return LockstepStepper(parts, sessions, prefix_bytes=prefix_bytes, backend=backend)
+        return _stepper(settings, parts, path, sessions, prefix_bytes, backend)
 
     if device.type == "cpu":
         return make(settings.sessions), ""
@@ -115,7 +145,7 @@ def folder_stepper(
 
 def affordable_stepper(
     settings: Settings, path: Path, agent: str, report: Report
-) -> tuple[LockstepStepper, str]:
+) -> tuple[AnyStepper, str]:
     """As `folder_stepper`, on a processor, for no more sessions than it keeps up with.
 
     Rows are computed one after another there, so one that is timed tells what any number takes.

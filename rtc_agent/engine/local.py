@@ -7,9 +7,10 @@ import bisect
 import collections
 import contextlib
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import TypeVar
 
 import numpy as np
 
@@ -25,17 +26,19 @@ from rtc_agent.engine.runner import StepRunner
 from rtc_agent.engine.session import LocalSession, Phase
 from rtc_agent.engine.slots import Lease, SlotTable
 from rtc_agent.engine.stepper import (
+    FRAME_S,
     FRAME_SAMPLES,
     FrameStepper,
-    Mask,
+    PipelinedStepper,
     SessionSpec,
     StepperInfo,
     StepResult,
 )
 from rtc_agent.engine.tick import Tick, TickClock
-from rtc_agent.errors import EngineFailed
+from rtc_agent.errors import EngineFailed, StageFailed
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 STEP_HISTORY = 1_000
 """Steps that the percentiles of `status` look back on: 80 s of them."""
@@ -45,18 +48,36 @@ LEAVING_S = 0.5
 """How long a slot that its session has closed is waited for; it is left before the next tick."""
 
 
+_Numbered = tuple[LocalSession, int]
+"""A session and its own number of a tick."""
+
+
 class LocalEngine:
     """Steps every live session once a tick and runs the opening of others in between.
 
     A fault stays where it happened: a session whose source or sink raises, or whose row the stepper
     reports as failed, ends alone. A step that raises is tried once more with the same frames; if
     that raises too, the stepper cannot be trusted any longer and all sessions end with a reason.
+
+    Args:
+        collector: waits for the sound of a `PipelinedStepper`, while `runner` does the next step.
+            Without one, every step is waited for whole.
     """
 
     def __init__(
-        self, stepper: FrameStepper, clock: Clock, runner: StepRunner, notice: str = ""
+        self,
+        stepper: FrameStepper,
+        clock: Clock,
+        runner: StepRunner,
+        notice: str = "",
+        collector: StepRunner | None = None,
     ) -> None:
         self._stepper = stepper
+        self._collector = collector
+        self._delivery: asyncio.Task[None] | None = None
+        """The last step's sound, on its way to the calls."""
+        self._delivered_tick = 0
+        self._lost_frames = 0
         self._info = replace(stepper.info, notice=notice)
         self._clock = clock
         self._runner = runner
@@ -101,6 +122,7 @@ class LocalEngine:
             piece_ms_max=round(1e3 * self._longest_piece_s, 3),
             step_counts=tuple(self._step_counts),
             step_ms_sum=self._step_ms_sum,
+            lost_frames=self._lost_frames,
         )
 
     def step_running_s(self) -> float:
@@ -116,6 +138,11 @@ class LocalEngine:
     def tick_index(self) -> int:
         """The tick that is running, or ran last."""
         return self._tick_index
+
+    @property
+    def delivered_tick(self) -> int:
+        """The tick whose frames are being given to the calls, or were last."""
+        return self._delivered_tick
 
     def next_tick_s(self) -> float:
         return self._tick_clock.next_s
@@ -173,8 +200,13 @@ class LocalEngine:
             self._loop_task.cancel()
             await asyncio.gather(self._loop_task, return_exceptions=True)
             self._loop_task = None
+            if self._delivery is not None:
+                self._delivery.cancel()
+                await asyncio.gather(self._delivery, return_exceptions=True)
             self._fail("The engine was stopped.")
             self._runner.shutdown()
+            if self._collector is not None:
+                self._collector.shutdown()
             self._stepper.shutdown()
 
     async def _run(self) -> None:
@@ -187,13 +219,18 @@ class LocalEngine:
                 await self._tick(tick)
         except asyncio.CancelledError:
             raise
+        except StageFailed as error:
+            log.critical("the engine stopped; all its calls end: %s", error.message)
+            self._fail(error.message)
         except Exception:
             log.exception("the engine stopped; all its calls end")
             self._fail("The engine failed; see the server's log.")
 
     async def _free_closed(self) -> None:
         """Slots of closed sessions, made free on the stepper's own thread; those of reopened ones
-        are at once opened again."""
+        are at once opened again. What a stepper still makes for them is waited for."""
+        if self._reopening or self._closing:
+            await self._delivered()
         while self._reopening:
             session, spec = self._reopening.popitem()
             if session.phase is Phase.REOPENING:
@@ -266,11 +303,44 @@ class LocalEngine:
             return
         mask = np.zeros(self._slots.size, np.bool_)
         mask[[s.lease.slot for s in reserved]] = True
-        result = await self._step(reserved, mask)
+        started = self._step_began = self._clock.now()
+        stepper = self._stepper
+        if self._collector is not None and isinstance(stepper, PipelinedStepper):
+            finish = await self._step(reserved, lambda: stepper.begin(self._pcm, mask))
+            frames = self._consume(reserved, tick)
+            await self._delivered()
+            sound = self._collector.run(finish)
+            self._delivery = asyncio.create_task(self._deliver_later(frames, tick, sound))
+        else:
+            result = await self._step(reserved, lambda: stepper.step(self._pcm, mask))
+            self._deliver_all(self._consume(reserved, tick), tick, result)
+        self._note_step(self._clock.now() - started)
+
+    def _consume(self, sessions: Sequence[LocalSession], tick: Tick) -> list[_Numbered]:
+        """Their frames were stepped: commit them, and number them."""
         self._ticks += 1
-        for session in reserved:
+        return [
+            (session, session.frame_index(tick.index))
+            for session in sessions
+            if session.phase is Phase.LIVE and self._guard(session, session.source.commit)
+        ]
+
+    async def _deliver_later(
+        self, frames: Sequence[_Numbered], tick: Tick, sound: Awaitable[StepResult]
+    ) -> None:
+        self._deliver_all(frames, tick, await sound)
+
+    async def _delivered(self) -> None:
+        """Once nothing is on its way to the calls."""
+        if self._delivery is not None:
+            await self._delivery
+            self._delivery = None
+
+    def _deliver_all(self, frames: Sequence[_Numbered], tick: Tick, result: StepResult) -> None:
+        self._delivered_tick = tick.index
+        for session, index in frames:
             if session.phase is Phase.LIVE:
-                self._guard(session, partial(self._deliver, session, tick, result))
+                self._guard(session, partial(self._deliver, session, index, result))
 
     def _skip(self, session: LocalSession, ticks: int) -> None:
         if not session.stepped:
@@ -282,34 +352,52 @@ class LocalEngine:
     def _reserve(self, session: LocalSession) -> None:
         self._pcm[session.lease.slot] = session.source.reserve()
 
-    async def _step(self, sessions: list[LocalSession], mask: Mask) -> StepResult:
-        started = self._step_began = self._clock.now()
+    async def _step(self, sessions: list[LocalSession], work: Callable[[], T]) -> T:
+        """What the stepper makes of the reserved frames."""
         try:
-            result = await self._runner.run(lambda: self._stepper.step(self._pcm, mask))
+            return await self._runner.run(work)
+        except StageFailed:
+            raise
         except Exception:
             log.exception("a step failed; it is tried once more with the same frames")
             for session in sessions:
                 self._guard(session, session.source.rollback)
                 self._guard(session, partial(self._reserve, session))
-            result = await self._runner.run(lambda: self._stepper.step(self._pcm, mask))
+            return await self._runner.run(work)
+
+    def _note_step(self, took_s: float) -> None:
         self._step_began = None
-        took_s = self._clock.now() - started
         self._step_s.append(took_s)
         self._step_counts[bisect.bisect_left(STEP_BUCKETS_MS, took_s * 1e3)] += 1
         self._step_ms_sum += took_s * 1e3
-        return result
 
-    def _deliver(self, session: LocalSession, tick: Tick, result: StepResult) -> None:
+    def _deliver(self, session: LocalSession, index: int, result: StepResult) -> None:
         slot = session.lease.slot
-        session.source.commit()
         if (reason := result.failed.get(slot)) is not None:
             self._end(session, reason)
             return
-        session.sink.on_frame(
-            AgentFrame(
-                session.frame_index(tick.index), result.pcm[slot].copy(), result.text.get(slot, "")
+        self._tell_of_sound(session, slot in result.lost)
+        session.sink.on_frame(AgentFrame(index, result.pcm[slot].copy(), result.text.get(slot, "")))
+
+    def _tell_of_sound(self, session: LocalSession, lost: bool) -> None:
+        """Say it when a voice breaks off through our fault, and when it is back."""
+        if lost:
+            self._lost_frames += 1
+            session.unheard += 1
+            if session.unheard == 1:
+                session.sink.tell(
+                    "voice_lost",
+                    "The agent's voice breaks off through a fault here. It goes on listening; "
+                    "its voice comes back by itself.",
+                )
+        elif session.unheard:
+            ms = round(1e3 * FRAME_S * session.unheard)
+            session.sink.tell(
+                "voice_back",
+                f"The agent's voice is back; {ms} ms of it could not be heard.",
+                frames=session.unheard,
             )
-        )
+            session.unheard = 0
 
     def _guard(self, session: LocalSession, action: Callable[[], None]) -> bool:
         """Run something that belongs to one session; a fault of it ends that session alone."""

@@ -154,7 +154,7 @@ class LockstepSessions(Generic[Bank]):
         on_cpu = self._device.type == "cpu"
         use_exact_float32()
         self._backend = backend = backend or backend_for(self._device)
-        rows = bank_rows or (1 if on_cpu else _largest_bank(slots, backend.max_rows))
+        rows = bank_rows or self.usual_bank_rows(self._device, slots, backend)
         if slots < 1 or slots % rows:
             raise ValueError(f"{slots} slots cannot be cut into banks of {rows}")
         self._bank_rows = rows
@@ -182,10 +182,18 @@ class LockstepSessions(Generic[Bank]):
             takes_persona=self._takes_persona,
             persona_max_chars=MAX_CHARS if self._takes_persona else 0,
             latency_frames=1 + self._held_frames(),
+            held_frames=self._held_frames(),
         )
         self._slots = slots
         self.full_tick: TickTimes | None = None
         """How long a tick with full windows takes, where that was measured."""
+
+    @staticmethod
+    def usual_bank_rows(device: torch.device, slots: int, backend: Backend | None) -> int:
+        """Rows of a bank where nobody says how many."""
+        if device.type == "cpu":
+            return 1
+        return _largest_bank(slots, (backend or backend_for(device)).max_rows)
 
     @property
     def slots(self) -> int:

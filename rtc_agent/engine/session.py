@@ -43,6 +43,8 @@ class LocalSession:
         self.phase = Phase.OPENING
         self.opening_s = 0.0
         """Work that preparing it has taken so far."""
+        self.unheard = 0
+        """Frames in a row whose sound was lost."""
         self._first_tick: int | None = None
         self._on_close = on_close
         self._on_reopen = on_reopen
@@ -64,6 +66,7 @@ class LocalSession:
             self._on_reopen(self, spec)
             self.phase = Phase.REOPENING
             self._first_tick = None
+            self.unheard = 0
 
     def close(self) -> None:
         if self.phase is not Phase.CLOSED:

@@ -6,9 +6,9 @@ and gives one back. Echo, PersonaPlex and any later lock-step model fit this sea
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -65,6 +65,8 @@ class StepperInfo:
     """Something a person should know, such as why a lesser agent answers."""
     latency_frames: int = 0
     """Frames from a caller's frame to the agent frame that answers it, beyond the step itself."""
+    held_frames: int = 0
+    """How many of those go by because sound is made in chunks of several frames."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +79,11 @@ class StepResult:
     """Slot → text that became showable on this frame; slots without any are absent."""
     failed: Mapping[int, str] = field(default_factory=dict)
     """Slot → why that slot alone cannot go on. The engine ends its session; no other is touched."""
+    held: frozenset[int] = frozenset()
+    """Slots whose next frame is still being made: silence, and no frame of the agent's, goes out in
+    this step."""
+    lost: frozenset[int] = frozenset()
+    """Slots whose frame's sound could not be made: it is silence, with the frame's own text."""
 
 
 class FrameStepper(Protocol):
@@ -130,4 +137,15 @@ class FrameStepper(Protocol):
 
     def shutdown(self) -> None:
         """Release everything. Idempotent."""
+        ...
+
+
+@runtime_checkable
+class PipelinedStepper(FrameStepper, Protocol):
+    """A stepper that can take the next frames before the sound of the last ones is there."""
+
+    def begin(self, pcm: Pcm, live: Mask) -> Callable[[], StepResult]:
+        """As `step`, but for waiting for the sound. The callable does that, in a bounded time, and
+        gives the step's result; it may run while another `begin` or `open` does, in the order of
+        the steps, and before any `close`."""
         ...

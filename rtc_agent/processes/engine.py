@@ -32,7 +32,7 @@ async def run(settings: Settings, socket: Path, memory_fd: int) -> None:
     """Load the agent, serve it to media processes, say `ready`; until told to stop."""
     clock = MonotonicClock()
     choice = await in_daemon_thread(lambda: create_stepper(settings, log.info))
-    engine = LocalEngine(choice.stepper, clock, ThreadRunner(), choice.notice)
+    engine = LocalEngine(choice.stepper, clock, ThreadRunner(), choice.notice, ThreadRunner())
     engine.start()
     host = EngineHost(engine, FrameMemory(memory_fd, settings.sessions))
     await host.start(socket)

@@ -35,17 +35,23 @@ def tell_parent(word: str) -> None:
         os.write(stdout, f"{word}\n".encode())
 
 
+def end_with_parent(parent: int, number: signal.Signals) -> None:
+    """Get a signal once the thread that started this process is gone, which is at the latest when
+    its process is; exit if that has gone already."""
+    if sys.platform == "linux":
+        parent_death_signal = 1
+        with contextlib.suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(parent_death_signal, number, 0, 0, 0)
+    if os.getppid() != parent:
+        sys.exit("the server's process has gone")
+
+
 @contextlib.contextmanager
 def child_of(parent: int, folder: Path) -> Iterator[None]:
     """End with the parent process, even if that is killed: nobody else would end this one, or
     clear away the folder that the two share."""
-    if sys.platform == "linux":
-        parent_death_signal = 1
-        with contextlib.suppress(OSError, AttributeError):
-            ctypes.CDLL(None).prctl(parent_death_signal, signal.SIGTERM, 0, 0, 0)
     try:
-        if os.getppid() != parent:
-            sys.exit("the server's process has gone")
+        end_with_parent(parent, signal.SIGTERM)
         yield
     finally:
         if os.getppid() != parent:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 
@@ -94,6 +95,7 @@ class RecordingSink:
         self.frames: list[AgentFrame] = []
         self.skipped = 0
         self.failures: list[str] = []
+        self.notices: list[tuple[str, dict[str, Any]]] = []
 
     def on_ready(self) -> None:
         self.ready += 1
@@ -103,6 +105,9 @@ class RecordingSink:
 
     def on_skipped(self, frames: int) -> None:
         self.skipped += frames
+
+    def tell(self, code: str, message: str, **fields: Any) -> None:
+        self.notices.append((code, fields))
 
     def on_failed(self, reason: str) -> None:
         self.failures.append(reason)

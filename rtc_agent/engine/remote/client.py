@@ -202,6 +202,8 @@ class RemoteEngine:
                 session.become_ready()
             case "skipped" if session := self._sessions.get(message["session"]):
                 session.sink.on_skipped(message["frames"])
+            case "notice" if session := self._sessions.get(message["session"]):
+                session.sink.tell(message["code"], message["message"], **message["fields"])
             case "failed" if session := self._sessions.pop(message["session"], None):
                 session.fail(message["reason"])
 

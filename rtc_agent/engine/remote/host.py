@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -145,7 +146,10 @@ class _HostedSession:
         self._key = key
         self._session: LocalSession | None = None
         self._slot = 0
-        self._heard = True
+        self._unheard = 0
+        """Frames that were not there in time, of those whose answer is still to come."""
+        self._missed = False
+        """Whether the last one is among them."""
 
     def opened(self, session: LocalSession) -> None:
         self._session = session
@@ -158,6 +162,7 @@ class _HostedSession:
 
     def reopen(self, spec: SessionSpec) -> None:
         if self._session is not None:
+            self._unheard = 0
             self._session.reopen(spec)
 
     def close(self) -> None:
@@ -166,7 +171,8 @@ class _HostedSession:
 
     def reserve(self) -> Pcm:
         frame = self._client.host.memory.caller(self._slot, self._client.host.engine.tick_index)
-        self._heard = frame is not None
+        self._missed = frame is None
+        self._unheard += self._missed
         return _SILENCE if frame is None else frame
 
     def commit(self) -> None:
@@ -174,6 +180,7 @@ class _HostedSession:
 
     def rollback(self) -> None:
         """The same tick reads the same entry again."""
+        self._unheard -= self._missed
 
     def skip(self) -> None:
         """A skipped tick's frame is simply never read."""
@@ -182,12 +189,18 @@ class _HostedSession:
         self._client.wire.send("ready", session=self._key)
 
     def on_frame(self, frame: AgentFrame) -> None:
-        tick = self._client.host.engine.tick_index
+        tick = self._client.host.engine.delivered_tick
         self._client.host.memory.put_agent(self._slot, tick, frame.pcm)
-        self._client.output(self._key, frame, tick, self._heard)
+        self._client.output(self._key, frame, tick, not self._unheard)
+        self._unheard = max(0, self._unheard - 1)
 
     def on_skipped(self, frames: int) -> None:
         self._client.wire.send("skipped", session=self._key, frames=frames)
+
+    def tell(self, code: str, message: str, **fields: Any) -> None:
+        self._client.wire.send(
+            "notice", session=self._key, code=code, message=message, fields=fields
+        )
 
     def on_failed(self, reason: str) -> None:
         self._client.sessions.pop(self._key, None)

@@ -8,11 +8,10 @@ so a reader that finds the tick finds the whole frame.
 from __future__ import annotations
 
 import mmap
-import os
-import tempfile
 
 import numpy as np
 
+from rtc_agent.engine.shared_memory import create_unnamed
 from rtc_agent.engine.stepper import FRAME_SAMPLES, Pcm
 
 RING = 4
@@ -22,16 +21,8 @@ _ENTRY = np.dtype([("tick", np.int64), ("pcm", np.float32, FRAME_SAMPLES)])
 
 
 def create(slots: int) -> int:
-    """A file descriptor of memory for so many slots. It has no name, so nothing is left behind
-    when the last process that holds it is gone, however it went."""
-    size = 2 * slots * RING * _ENTRY.itemsize
-    if hasattr(os, "memfd_create"):
-        fd = os.memfd_create("rtc-agent-frames")
-    else:
-        # Only Linux has memfd; elsewhere a file that is unlinked at once does the same.
-        with tempfile.TemporaryFile() as file:
-            fd = os.dup(file.fileno())
-    os.ftruncate(fd, size)
+    """A file descriptor of memory for so many slots."""
+    fd = create_unnamed("rtc-agent-frames", 2 * slots * RING * _ENTRY.itemsize)
     frames = FrameMemory(fd, slots)
     for slot in range(slots):
         frames.clear(slot)
