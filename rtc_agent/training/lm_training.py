@@ -1,0 +1,200 @@
+"""Teaching the language model: conversations of 64 s, new ones added all the while."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+from rtc_agent.model.spec import LmSpec
+from rtc_agent.model.weights import assemble_lm
+from rtc_agent.training.budget import cosine
+from rtc_agent.training.conversations import ConversationStore, Encoded, Encoder
+from rtc_agent.training.data.batch import ConversationBatch, ConversationSource
+from rtc_agent.training.keyed import decay_groups
+from rtc_agent.training.lm_init import is_embedding, new_lm
+from rtc_agent.training.lm_loss import AuxiliaryHeads, LmObjective
+from rtc_agent.training.stage import Findings
+
+_WORDS, _WORDS_LAST = 0.6, 0.15
+"""Weight of the words' loss, at first and at the end."""
+_WORDS_FALL = 0.6
+"""Part of the stage from which on it falls."""
+_NO_NEW = 0.93
+"""Part of the stage after which no new conversations are made."""
+_DEAF = ((0.1, 0.15), (0.3, 0.5))
+"""Part of the stage, and the share of replies that is right by then at least."""
+_VALIDATION_SEED = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class LmRun:
+    """Sizes of the language model's training."""
+
+    batch: int = 32
+    peak: float = 1.8e-3
+    """Learning rate."""
+    warm_up: int = 200
+    made_at_once: int = 32
+    """Conversations in each batch of new ones."""
+    first: int = 24
+    """Batches of new ones before training begins."""
+    every: int = 12
+    """Steps between new ones."""
+    capacity: int = 14_000
+    """Conversations kept."""
+    validation: int = 16
+    """Conversations that are never learned from."""
+    workers: int = 0
+    """Processes that make conversations ahead; none makes them when they are needed."""
+
+
+class _Batches(Dataset[ConversationBatch]):
+    """Batch i of new conversations, which is the same whenever and wherever it is made."""
+
+    def __init__(self, source: ConversationSource, n: int, seed: int, first: int) -> None:
+        self._source, self._n, self._seed, self._first = source, n, seed, first
+
+    def __len__(self) -> int:
+        return 1 << 30
+
+    def __getitem__(self, index: int) -> ConversationBatch:
+        number = self._first + index
+        return self._source.batch(self._n, np.random.default_rng((self._seed, number)))
+
+
+class LmTrainer:
+    """`Trainer` of the language model.
+
+    Args:
+        replies: how many reply classes there are.
+    """
+
+    name = "lm"
+
+    def __init__(
+        self,
+        spec: LmSpec,
+        encoder: Encoder,
+        source: ConversationSource,
+        replies: int,
+        device: torch.device,
+        run: LmRun = LmRun(),
+        seed: int = 0,
+    ) -> None:
+        self._spec, self._encoder, self._source = spec, encoder, source
+        self._run, self._seed, self._device = run, seed, device
+        self._chance = torch.Generator(device).manual_seed(seed + 21)
+        self._drawing = torch.Generator().manual_seed(seed + 22)
+        self.tensors = new_lm(spec, seed).to(device)
+        self._heads = AuxiliaryHeads(spec, replies, seed + 23).to(device)
+        self._objective = LmObjective(
+            spec, self._heads, spec.num_layers // 2, mixed=device.type == "cuda"
+        )
+        spared = self.tensors.trained(is_embedding)
+        self._optimizer = torch.optim.AdamW(
+            decay_groups(self.tensors, 0.05, spared) + decay_groups(self._heads, 0.05),
+            lr=run.peak,
+            betas=(0.9, 0.96),
+            fused=device.type == "cuda",
+        )
+        self._store = ConversationStore(run.capacity)
+        self._made = 0
+        self._coming: Iterator[ConversationBatch] | None = None
+        self._step = 0
+        self._validation: Encoded | None = None
+
+    def step(self, progress: float) -> None:
+        """As `Trainer.step`."""
+        run = self._run
+        while self._made < run.first:
+            self._add()
+        if self._step and self._step % run.every == 0 and progress < _NO_NEW:
+            self._add()
+        given = self._store.draw(run.batch, self._drawing)
+        factor = cosine(progress, self._step, warm_up=run.warm_up, last=0.02)
+        for group in self._optimizer.param_groups:
+            group["lr"] = run.peak * factor
+        weights = assemble_lm(self._spec, self.tensors.fetch)
+        losses = self._objective.losses(weights, given, _words_weight(progress), self._chance)
+        self._optimizer.zero_grad(set_to_none=True)
+        losses.total.backward()
+        parameters = [p for group in self._optimizer.param_groups for p in group["params"]]
+        torch.nn.utils.clip_grad_norm_(parameters, 1.0)
+        self._optimizer.step()
+        self._step += 1
+        self._losses = losses
+
+    def findings(self, progress: float) -> Findings:
+        """As `Trainer.findings`."""
+        if self._validation is None:
+            chance = torch.Generator(self._device).manual_seed(self._seed + 24)
+            rng = np.random.default_rng((self._seed, _VALIDATION_SEED))
+            batch = self._source.batch(self._run.validation, rng)
+            self._validation = self._encoder.encode(batch, chance)
+        losses = self._losses
+        figures: dict[str, float | list[float]] = {
+            "text": float(losses.text),
+            "codes": losses.codes.tolist(),
+            "words": float(losses.words),
+            "reply": float(losses.reply),
+        }
+        with torch.no_grad():
+            weights = assemble_lm(self._spec, self.tensors.fetch)
+        scores = self._objective.scores(weights, self._validation)
+        figures |= {
+            "text_right": float(scores.text),
+            "code0_right": float(scores.code0),
+            "reply_right": float(scores.reply),
+            "word_errors": scores.word_errors,
+            "conversations": float(self._store.added),
+        }
+        alarms = [
+            "it does not learn to listen"
+            for begins, least in _DEAF
+            if progress >= begins and float(scores.reply) < least
+        ]
+        return Findings(figures, alarms[:1])
+
+    def state(self) -> dict[str, Any]:
+        """As `Trainer.state`."""
+        return {
+            "tensors": self.tensors.state_dict(),
+            "heads": self._heads.state_dict(),
+            "optimizer": self._optimizer.state_dict(),
+            "chance": self._chance.get_state(),
+            "drawing": self._drawing.get_state(),
+            "store": self._store.state(),
+            "made": self._made,
+            "step": self._step,
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """As `Trainer.restore`."""
+        self.tensors.load_state_dict(state["tensors"])
+        self._heads.load_state_dict(state["heads"])
+        self._optimizer.load_state_dict(state["optimizer"])
+        self._chance.set_state(state["chance"])
+        self._drawing.set_state(state["drawing"])
+        self._store.restore(state["store"], self._device)
+        self._made = state["made"]
+        self._step = state["step"]
+        self._coming = None
+
+    def _add(self) -> None:
+        """Make a batch of new conversations and keep them."""
+        if self._coming is None:
+            run = self._run
+            batches = _Batches(self._source, run.made_at_once, self._seed, self._made)
+            self._coming = iter(DataLoader(batches, batch_size=None, num_workers=run.workers))
+        self._store.add(self._encoder.encode(next(self._coming), self._chance))
+        self._made += 1
+
+
+def _words_weight(progress: float) -> float:
+    fallen = max(0.0, (progress - _WORDS_FALL) / (1 - _WORDS_FALL))
+    return _WORDS + (_WORDS_LAST - _WORDS) * fallen
