@@ -16,15 +16,23 @@ from signaling.doorkeeper import GuardedSite
 
 
 async def listen(
-    runner: web.AppRunner, host: str, port: int, tls: ssl.SSLContext | None = None
+    runner: web.AppRunner,
+    host: str,
+    port: int,
+    tls: ssl.SSLContext | None = None,
+    *,
+    reuse_port: bool = False,
 ) -> str:
     """Listen; the URL of the page there.
+
+    Args:
+        reuse_port: others of this user's processes that say so too may listen there as well.
 
     Raises:
         ConfigError: the address cannot be listened on.
     """
     try:
-        await GuardedSite(runner, host, port, tls).start()
+        await GuardedSite(runner, host, port, tls, reuse_port=reuse_port).start()
     except OSError as error:
         raise ConfigError(
             f"Cannot listen on {host} port {port}: {error.strerror}. "

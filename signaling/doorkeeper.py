@@ -96,8 +96,9 @@ class GuardedSite(web.TCPSite):
         port: int,
         tls: ssl.SSLContext | None = None,
         head_s: float = HEAD_S,
+        reuse_port: bool = False,
     ) -> None:
-        super().__init__(runner, host, port, ssl_context=tls)
+        super().__init__(runner, host, port, ssl_context=tls, reuse_port=reuse_port or None)
         self._head_s = head_s
 
     async def start(self) -> None:
@@ -111,4 +112,5 @@ class GuardedSite(web.TCPSite):
             ssl=self._ssl_context,
             ssl_handshake_timeout=HEAD_S if self._ssl_context else None,
             backlog=self._backlog,
+            reuse_port=self._reuse_port,
         )

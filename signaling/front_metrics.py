@@ -39,11 +39,11 @@ def merged(texts: Mapping[str, str], own: FrontFigures) -> CollectorRegistry:
     """Expositions by process name, each sample with a label `worker` that says whose it is. What
     is the engine's they all know: it is taken from one that has an engine, and not added up."""
     registry = CollectorRegistry()
-    registry.register(_Families([*_merge(texts), *own.collect()]))
+    registry.register(Families([*_merge(texts), *own.collect()]))
     return registry
 
 
-class _Families(Collector):
+class Families(Collector):
     def __init__(self, families: Iterable[Metric]) -> None:
         self._families = list(families)
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
 
 import aiohttp
-from aiohttp import web
+from aiohttp import WSCloseCode, WSMsgType, web
 
 from signaling.errors import error_response
 from signaling.guard import HOLDER
@@ -17,6 +17,8 @@ HOP_BY_HOP = {
     *("proxy-authenticate", "proxy-authorization", "content-length", "host", "date", "server"),
 }
 MAX_MESSAGE_BYTES = 256 * 1024
+HEARTBEAT_S = 5.0
+"""A client that does not answer a ping within half of this is gone."""
 
 Socket = web.WebSocketResponse | aiohttp.ClientWebSocketResponse
 
@@ -60,16 +62,24 @@ async def pass_request(
 
 
 async def pass_socket(
-    request: web.Request, http: aiohttp.ClientSession, address: str, headers: Mapping[str, str]
+    request: web.Request,
+    http: aiohttp.ClientSession,
+    address: str,
+    headers: Mapping[str, str],
+    opened: Callable[[], None] = lambda: None,
 ) -> web.WebSocketResponse:
     """A WebSocket through to that address, until one end closes it.
+
+    Args:
+        opened: called once the other end has taken it.
 
     Raises:
         aiohttp.WSServerHandshakeError: the other end refuses it; `refused_socket` answers so.
         aiohttp.ClientError, TimeoutError: it does not answer.
     """
     async with http.ws_connect(address, headers=headers, max_msg_size=MAX_MESSAGE_BYTES) as inner:
-        outer = web.WebSocketResponse(max_msg_size=MAX_MESSAGE_BYTES)
+        opened()
+        outer = web.WebSocketResponse(max_msg_size=MAX_MESSAGE_BYTES, heartbeat=HEARTBEAT_S)
         await outer.prepare(request)
         ways = (
             asyncio.create_task(_pump(outer, inner)),
@@ -78,8 +88,11 @@ async def pass_socket(
         _, rest = await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
         for task in rest:
             task.cancel()
-        await asyncio.gather(*ways, return_exceptions=True)
-        await outer.close(code=inner.close_code or 1000)
+        left, _ = await asyncio.gather(*ways, return_exceptions=True)
+        if not inner.closed:
+            # A connection that was lost is no farewell, and no close code that can be sent says so.
+            await inner.close(code=WSCloseCode.OK if left is True else WSCloseCode.BAD_GATEWAY)
+        await outer.close(code=inner.close_code or WSCloseCode.OK)
         return outer
 
 
@@ -92,9 +105,16 @@ def refused_socket(refusal: aiohttp.WSServerHandshakeError) -> web.Response:
     return error_response(refusal.status, reason.lower().replace(" ", "_"), message, kept)
 
 
-async def _pump(source: Socket, sink: Socket) -> None:
-    async for message in source:
-        if message.type is aiohttp.WSMsgType.BINARY:
-            await sink.send_bytes(message.data)
-        elif message.type is aiohttp.WSMsgType.TEXT:
-            await sink.send_str(message.data)
+async def _pump(source: Socket, sink: Socket) -> bool:
+    """Until the source ends; whether it said farewell."""
+    while True:
+        message = await source.receive()
+        match message.type:
+            case WSMsgType.BINARY:
+                await sink.send_bytes(message.data)
+            case WSMsgType.TEXT:
+                await sink.send_str(message.data)
+            case WSMsgType.CLOSE:
+                return True
+            case WSMsgType.CLOSING | WSMsgType.CLOSED | WSMsgType.ERROR:
+                return False

@@ -11,7 +11,7 @@ from rtc_agent import __version__
 
 COMMANDS = (
     *("serve", "sip", "call", "probe", "load", "offline", "verify", "download", "voices"),
-    *("bench", "doctor", "config", "certs", "token"),
+    *("bench", "doctor", "config", "certs", "token", "cluster"),
 )
 
 app = typer.Typer(
