@@ -35,6 +35,19 @@ def eight_bit(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return out
 
 
+def rounded(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """What such a file's tensors come back as, float32."""
+    narrow = eight_bit(tensors)
+    return {key: _widened(narrow, key) for key in tensors}
+
+
+def _widened(narrow: Mapping[str, Tensor], key: str) -> Tensor:
+    tensor = narrow[key].float()
+    if (scale := narrow.get(key + SCALE_SUFFIX)) is not None:
+        tensor = tensor * scale.float()
+    return tensor
+
+
 def output_axis(key: str, shape: tuple[int, ...]) -> int:
     """The dimension of a weight that counts its outputs.
 

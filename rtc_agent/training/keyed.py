@@ -49,6 +49,11 @@ class KeyedTensors(nn.Module):
         return {key: self.fetch(key).detach().cpu().clone() for key in self.keys}
 
 
+def keyed_state(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """A saved `KeyedTensors` by checkpoint keys."""
+    return {name.replace("/", "."): tensor for name, tensor in state.items()}
+
+
 def drawn(shapes: Mapping[str, tuple[int, ...]], draw: Draw, seed: int) -> dict[str, Tensor]:
     """First values of every key, on the CPU, so that a seed means the same on any device."""
     generator = torch.Generator().manual_seed(seed)

@@ -1,0 +1,1 @@
+"""How well a trained model holds calls, measured through the run-time's own stepper."""
