@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from aiohttp import web
 from prometheus_client import (
@@ -25,10 +25,10 @@ from prometheus_client.metrics_core import (
 from prometheus_client.registry import Collector
 
 from rtc_agent.call.registry import CallRegistry
-from rtc_agent.call.state import CallState
+from rtc_agent.call.state import CallState, EndReason
 from rtc_agent.call.watching import CallFacts
 from rtc_agent.engine.client import STEP_BUCKETS_MS, EngineStatus
-from rtc_agent.errors import RtcAgentError
+from rtc_agent.errors import EngineFailed, RtcAgentError, ServerDraining, ServerFull
 
 ENGINE_PREFIX = "rtc_agent_engine_"
 """Of what is the same in every process that shares an engine."""
@@ -50,6 +50,8 @@ class ProcessMetrics:
         self._refusals = self.counter(
             "refusals", "Requests for a call refused, by reason", "reason"
         )
+        for error in (ServerFull, ServerDraining, EngineFailed):
+            self._refusals.labels(error.code)
         self.loop_lag = self.histogram("loop_lag_seconds", "How late the event loop turns", _LAG_S)
 
     def histogram(
@@ -86,11 +88,16 @@ class Metrics(ProcessMetrics):
         self._playout = histogram("call_playout_buffer_ms", "Agent's sound in wait", _MS)
         self.recordings = counter("recordings", "Recordings of calls, by how they went", "outcome")
         self.recording_drops = counter("recording_dropped_frames", "Frames left out of recordings")
+        # A counter that begins with its first event hides that event from every rate.
+        for reason in set(EndReason) - {EndReason.REFUSED}:
+            self._ended.labels(reason.value)
+        for outcome in ("kept", "failed"):
+            self.recordings.labels(outcome)
 
-    def watch(self, registry: CallRegistry) -> None:
+    def watch(self, registry: CallRegistry, why_not_ready: Callable[[], str]) -> None:
         """Keep figures of these calls and their engine from now on."""
         registry.watchers.append(self)
-        self.registry.register(_Now(registry))
+        self.registry.register(_Now(registry, why_not_ready))
 
     def on_ended(self, facts: CallFacts) -> None:
         self._ended.labels(facts.reason.value if facts.reason else "").inc()
@@ -119,10 +126,13 @@ class Metrics(ProcessMetrics):
 class _Now(Collector):
     """What is so at the moment of asking."""
 
-    def __init__(self, calls: CallRegistry) -> None:
+    def __init__(self, calls: CallRegistry, why_not_ready: Callable[[], str]) -> None:
         self._calls = calls
+        self._why_not_ready = why_not_ready
 
     def collect(self) -> Iterator[Metric]:
+        ready = float(not self._why_not_ready())
+        yield GaugeMetricFamily("rtc_agent_ready", "Whether calls can be taken", value=ready)
         yield from engine_families(self._calls.engine.status())
         states = collections.Counter(call.state for call in self._calls)
         family = GaugeMetricFamily("rtc_agent_calls", "Calls in progress", labels=["state"])

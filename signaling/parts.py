@@ -93,6 +93,15 @@ class ServerParts:
     issue_ice: Callable[[str], list[IceServer]] | None = None
     """ICE servers with credentials made for a user, where they are made."""
 
+    def why_not_ready(self) -> str:
+        """Why calls cannot be taken; empty when they can. A full server is ready, only busy."""
+        if self.registry.draining:
+            return "The server is being stopped."
+        detail = self.registry.engine.status().detail
+        if not detail and self.phone_status is not None:
+            detail = self.phone_status().detail
+        return detail
+
     def ice_for(self, user: str) -> list[IceServer]:
         """The ICE servers as somebody may use them from now on."""
         return self.ice_servers if self.issue_ice is None else self.issue_ice(user or "caller")

@@ -24,15 +24,14 @@ async def holders(request: web.Request) -> web.Response:
 
 
 async def readyz(request: web.Request) -> web.Response:
-    """Calls can be taken; 503 with the reason when not. A full server is ready, only busy."""
+    """Calls can be taken; 503 with the reason when not."""
     parts = request.app[PARTS]
     status = parts.registry.engine.status()
-    detail = "The server is being stopped." if parts.registry.draining else status.detail
+    detail = parts.why_not_ready()
     facts: dict[str, Any] = {"slots": status.slots, "slots_free": status.slots_free}
     if parts.phone_status is not None:
         phone = parts.phone_status()
         facts["phone"] = {"ready": phone.ready, "detail": phone.detail}
-        detail = detail or phone.detail
     return web.json_response(
         {"ready": not detail, "detail": detail, **facts}, status=503 if detail else 200
     )

@@ -57,6 +57,19 @@ async def test_figures_follow_a_call(aiohttp_client: StartClient) -> None:
         assert await sample(it, "rtc_agent_engine_step_seconds_bucket", le="+Inf") == steps
 
 
+async def test_readiness_is_a_figure_too_and_counters_begin_at_zero(
+    aiohttp_client: StartClient,
+) -> None:
+    async with serving(aiohttp_client) as it:
+        assert await sample(it, "rtc_agent_ready") == 1
+        assert await sample(it, "rtc_agent_refusals_total", reason=ServerFull.code) == 0
+        assert await sample(it, "rtc_agent_recordings_total", outcome="failed") == 0
+        assert await sample(it, "rtc_agent_calls_ended_total", reason="agent_failed") == 0
+        await it.bench.registry.drain(0)
+        assert (await it.client.get("/readyz")).status == 503
+        assert await sample(it, "rtc_agent_ready") == 0
+
+
 async def test_a_refused_offer_is_no_call_that_ended(aiohttp_client: StartClient) -> None:
     async with serving(aiohttp_client) as it:
         await it.client.post("/api/offer", json={"sdp": "garbage", "type": "offer"})
