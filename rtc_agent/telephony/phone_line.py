@@ -35,9 +35,10 @@ from rtc_agent.telephony.records import RecordFile
 
 log = logging.getLogger(__name__)
 
-SPARE_HANDLES = 2
+SPARE_HANDLES = 10
 """Handles beyond the lines, so that a caller too many gets the answer of the settings: with none
-free the gateway itself answers 486."""
+free the gateway itself answers 486. A refused call holds its handle for `RESET_AFTER_S`, and those
+who are refused call again at once."""
 
 RESET_AFTER_S = 2.0
 """The gateway needs a moment to take a call down; a reset before that lets it give the handle to a

@@ -31,7 +31,7 @@ async def test_it_registers_once_and_lets_helpers_take_the_same_account(tmp_path
         "proxy": "sip:10.0.0.1:5060",
         "register_ttl": 600,
     }
-    assert len(helpers) == 3
+    assert len(helpers) == len(bench.handles) - 1
     assert {(h["type"], h["master_id"]) for h in helpers} == {("helper", 77)}
 
 
@@ -55,11 +55,11 @@ async def test_a_refused_registration_is_told_and_tried_again(tmp_path: Path) ->
 
 async def test_a_registration_that_is_lost_later_is_made_again(tmp_path: Path) -> None:
     async with fake_bench(tmp_path) as bench:
-        before = len(bench.all("register"))
+        before, handles = len(bench.all("register")), len(bench.handles)
         await bench.fake.sip(bench.handles[0], "registration_failed", code=408, reason="Timeout")
         await bench.asked("register", before + 1)
         await bench.fake.wait_for(lambda: bench.line.status().ready)
-        assert len(bench.handles) == 4
+        assert len(bench.handles) == handles
 
 
 async def test_the_dial_plan_chooses_and_an_unknown_number_is_nobody(tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ async def test_a_lost_connection_costs_no_call_where_the_gateway_keeps_it(tmp_pa
         await bench.asked("accept")
         registrations = len(bench.all("register"))
         await bench.fake.drop()
-        await bench.asked("decline", 3)
+        await bench.asked("decline", len(bench.handles) - 1)
         assert bench.line.status().ready and bench.line.busy == 1
         assert any(r["janus"] == "claim" for r in bench.fake.requests)
         assert len(bench.all("register")) == registrations
