@@ -1,0 +1,1 @@
+"""What is said: the demo agent's closed domain, and what lies outside it."""

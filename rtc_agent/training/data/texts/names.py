@@ -1,0 +1,70 @@
+"""The names a persona may give the agent, and the sentences that hold one."""
+
+from __future__ import annotations
+
+import numpy as np
+
+NAMES = (
+    *("Nova", "Ruby", "Max", "Ada", "Leo", "Sam", "Luna", "Oscar", "Iris", "Felix"),
+    *("Clara", "Hugo", "Stella", "Victor", "Molly", "Jasper", "Alice", "Henry", "Daisy", "Oliver"),
+)
+DEFAULT_NAME = NAMES[0]
+"""The agent's name when no persona gives one."""
+
+ASKED = (
+    *("what is your name", "what's your name", "who are you", "what are you called"),
+    *("tell me your name", "do you have a name", "may i know your name"),
+    *("what should i call you", "how are you called"),
+    *("who am i talking to", "who am i speaking with", "who is this", "your name please"),
+    *(
+        "can you tell me your name",
+        "say your name",
+        "what do people call you",
+        "how are you called",
+    ),
+    *("what was your name again", "and what is your name", "introduce yourself"),
+)
+
+_NAMED = (
+    *("Your name is {name}.", "You are {name}.", "Your name is {name}. Be brief and kind."),
+    "You are {name}, a friendly voice on the phone.",
+    "You are {name}. You are a helpful assistant.",
+    "You are a helpful assistant. Your name is {name}.",
+    "You enjoy having a good conversation. Your name is {name}.",
+    "You work for a small demo company and your name is {name}.",
+    "You are {name}, a wise and friendly teacher.",
+    "You are a voice agent called {name}.",
+    "Your name is {name} and you like short answers.",
+    "{name} is your name.",
+)
+_NAMELESS = (
+    "You are a helpful assistant.",
+    "You enjoy having a good conversation.",
+    "You are a wise and friendly teacher. Answer questions in a clear and engaging way.",
+    "You are a friendly voice on the phone.",
+    "Be brief and kind.",
+)
+_NAMELESS_SHARE = 0.15
+
+
+def greeting(name: str) -> str:
+    """What the agent opens a call with."""
+    return f"Hello, I am {name}. How can I help you?"
+
+
+def answer(name: str) -> str:
+    """What the agent says to who asks for its name."""
+    return f"My name is {name}."
+
+
+def draw_persona(rng: np.random.Generator) -> tuple[str, str]:
+    """A persona's text, and the name that the agent must go by."""
+    if rng.random() < _NAMELESS_SHARE:
+        return _NAMELESS[int(rng.integers(len(_NAMELESS)))], DEFAULT_NAME
+    name = NAMES[int(rng.integers(len(NAMES)))]
+    return _NAMED[int(rng.integers(len(_NAMED)))].format(name=name), name
+
+
+def personas() -> tuple[str, ...]:
+    """Every text that `draw_persona` may give."""
+    return (*(text.format(name=name) for text in _NAMED for name in NAMES), *_NAMELESS)
