@@ -25,7 +25,7 @@ from signaling.bodies import read_body
 from signaling.client_secrets import PREFIX, ClientSecrets
 from signaling.keyring import Key, KeyRing, Scope
 from signaling.rates import Rate, whole_seconds
-from signaling.scopes import Need, begins_a_call, need
+from signaling.scopes import CHAT, SESSION_ID, Need, begins_a_call, need
 
 log = logging.getLogger(__name__)
 
@@ -111,7 +111,15 @@ class Guard:
                     raise
         who = Holder(key, address)
         if begins_a_call(request.method, request.path):
-            self._limit(who)
+            self._limit_rate(who)
+            try:
+                self._limit_calls(who)
+            except TooManyRequests:
+                # Who comes back to a call has it already. One more is let pass, and not any
+                # number: a front cannot tell whether there is a call of that id.
+                if not await self._names_a_call(request):
+                    raise
+                self._limit_calls(who, more=1)
         return who
 
     def _check_host(self, request: web.Request) -> None:
@@ -178,14 +186,16 @@ class Guard:
         raise Unauthorized("This key is not known here.")
 
     async def _names_a_call(self, request: web.Request) -> bool:
-        """Whether the body has the unguessable id of a call in progress."""
+        """Whether the request has the unguessable id of a call in progress."""
+        if request.path == CHAT:
+            return self._has_call(request.query.get(SESSION_ID, ""))
         try:
             pc_id = json.loads(await read_body(request)).get("pc_id")
         except (ValueError, AttributeError, RecursionError):
             return False
         return isinstance(pc_id, str) and self._has_call(pc_id)
 
-    def _limit(self, who: Holder) -> None:
+    def _limit_rate(self, who: Holder) -> None:
         wait_s = 0.0 if is_loopback(who.address) else self._by_address.take(who.address)
         if not wait_s and who.key:
             wait_s = self._by_key.take(who.key)
@@ -194,15 +204,22 @@ class Guard:
                 "Too many calls were asked for in a short time.",
                 retry_after_s=whole_seconds(wait_s),
             )
+
+    def _limit_calls(self, who: Holder, more: int = 0) -> None:
+        """
+        Args:
+            more: calls beyond the limits.
+        """
         holders = list(self._holders())
         most = self.rules.calls_per_address
-        if most and sum(other.address == who.address for other in holders) >= most:
+        if most and sum(other.address == who.address for other in holders) >= most + more:
             raise TooManyRequests(
                 f"This address has {most} calls, and no more are allowed.",
                 retry_after_s=RETRY_AFTER_FULL_S,
             )
         key = self.keys.named(who.key) if who.key else None
-        if key and key.max_calls and sum(o.key == key.name for o in holders) >= key.max_calls:
+        taken = sum(key is not None and other.key == key.name for other in holders)
+        if key and key.max_calls and taken >= key.max_calls + more:
             raise TooManyRequests(
                 f"This key has {key.max_calls} calls, and no more are allowed.",
                 retry_after_s=RETRY_AFTER_FULL_S,

@@ -10,12 +10,15 @@ from typing import Annotated, Any
 from aiohttp import WSCloseCode, WSMsgType, web
 from pydantic import BaseModel, Field, ValidationError
 
+from rtc_agent.call.call import Call
+from rtc_agent.call.registry import Connect
 from rtc_agent.call.transport import Transport, TransportEvents
 from rtc_agent.engine.stepper import SamplingSpec, SessionSpec
-from rtc_agent.errors import InvalidRequest
+from rtc_agent.errors import CallConflict, InvalidRequest
 from rtc_agent.protocol.moshi import LABEL, MoshiDialect
 from signaling.bodies import explain
 from signaling.parts import PARTS, SocketTransport
+from signaling.scopes import SESSION_ID
 
 log = logging.getLogger(__name__)
 
@@ -24,6 +27,9 @@ HEARTBEAT_S = 5.0
 MAX_MESSAGE_BYTES = 256 * 1024
 MAX_WAITING = 250
 """Messages for a peer that does not read: 10 s of sound, then what is newer is dropped."""
+
+CALLS = web.AppKey("Moshi calls", set[str])
+"""Session ids of calls that were begun here. Those that are over are dropped as new ones come."""
 
 
 class ChatQuery(BaseModel):
@@ -39,6 +45,10 @@ class ChatQuery(BaseModel):
     seed: int | None = None
     text_seed: int | None = None
     audio_seed: int | None = None
+    resumable: bool = False
+    """Not of the existing servers: the call outlives its socket. Its id follows the handshake."""
+    session_id: Annotated[str, Field(max_length=200)] | None = None
+    """Not of the existing servers: the call to go on with; everything else is as it was."""
 
     def spec(self) -> SessionSpec:
         chosen = {
@@ -86,7 +96,7 @@ class Socket:
 
 async def chat(request: web.Request) -> web.StreamResponse:
     """One call over one WebSocket. What stands in the way is an HTTP answer, not a silence."""
-    spec = _read_query(request).spec()
+    query = _read_query(request)
     ws = web.WebSocketResponse(
         heartbeat=HEARTBEAT_S, max_msg_size=MAX_MESSAGE_BYTES, compress=False
     )
@@ -102,7 +112,13 @@ async def chat(request: web.Request) -> web.StreamResponse:
         made.append(make_transport(events, socket.post, socket.close))
         return made[0], ""
 
-    await parts.registry.place(spec, connect, dialects={LABEL: MoshiDialect})
+    if query.session_id is None:
+        await _begin(request, query, connect)
+    elif query.session_id in request.app[CALLS]:
+        await parts.registry.reconnect(query.session_id, connect)
+    else:
+        parts.registry.get(query.session_id)
+        raise CallConflict("This call is not one of this address.")
     transport = made[0]
     try:
         await ws.prepare(request)
@@ -121,19 +137,45 @@ async def chat(request: web.Request) -> web.StreamResponse:
     return ws
 
 
+async def _begin(request: web.Request, query: ChatQuery, connect: Connect) -> None:
+    registry, calls = request.app[PARTS].registry, request.app[CALLS]
+    begun: list[Call] = []
+
+    def metadata() -> dict[str, Any]:
+        [call] = begun
+        grace_s = registry.limits.reconnect_s
+        return {SESSION_ID: call.ids.session, "reconnect_grace_s": grace_s}
+
+    call, _ = await registry.place(
+        query.spec(),
+        connect,
+        dialects={LABEL: lambda: MoshiDialect(metadata if query.resumable else None)},
+        may_return=query.resumable,
+    )
+    begun.append(call)
+    calls &= {each.ids.session for each in registry}
+    calls.add(call.ids.session)
+
+
 async def _receive(ws: web.WebSocketResponse, transport: SocketTransport) -> str:
     """Until the connection ends; how it did."""
-    async for message in ws:
-        if message.type is WSMsgType.BINARY:
-            try:
-                transport.receive(message.data)
-            except InvalidRequest as error:
-                log.info("a Moshi client's sound cannot be read: %s", error.message)
-                await ws.close(code=WSCloseCode.UNSUPPORTED_DATA, message=error.message.encode())
-        elif message.type is WSMsgType.ERROR:
-            return "connection_failed"
-    gone = (None, WSCloseCode.ABNORMAL_CLOSURE)
-    return "connection_failed" if ws.close_code in gone else "peer_closed"
+    while True:
+        message = await ws.receive()
+        match message.type:
+            case WSMsgType.BINARY:
+                try:
+                    transport.receive(message.data)
+                except InvalidRequest as error:
+                    log.info("a Moshi client's sound cannot be read: %s", error.message)
+                    reason = error.message.encode()
+                    await ws.close(code=WSCloseCode.UNSUPPORTED_DATA, message=reason)
+                    return "peer_closed"
+            case WSMsgType.CLOSE:
+                # A front of ours says so that its client's connection was lost.
+                lost = message.data == WSCloseCode.BAD_GATEWAY
+                return "connection_failed" if lost else "peer_closed"
+            case WSMsgType.CLOSING | WSMsgType.CLOSED | WSMsgType.ERROR:
+                return "connection_failed"
 
 
 def _read_query(request: web.Request) -> ChatQuery:

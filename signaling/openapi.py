@@ -78,7 +78,8 @@ def document() -> Json:
                     "operationId": "moshi",
                     "summary": "A call over a WebSocket, as Moshi clients speak it",
                     "parameters": _query(ChatQuery),
-                    "responses": {"101": {"description": "the WebSocket"}} | _refused(400, 503),
+                    "responses": {"101": {"description": "the WebSocket"}}
+                    | _refused(400, 404, 409, 503),
                 }
             },
         },
@@ -181,7 +182,13 @@ def _whip() -> Json:
     created = {"201": {"description": "the answer", "content": {SDP: {"schema": _TEXT}}}}
     done = {"200": {"description": "ended"}}
     nothing = {"204": {"description": "it is there"}}
-    trickled = {"204": {"description": "taken"}}
+    trickled = {
+        "200": {
+            "description": "ICE was restarted; this side of it",
+            "content": {FRAGMENT: {"schema": _TEXT}},
+        },
+        "204": {"description": "taken"},
+    }
     match = {
         "name": "If-Match",
         "in": "header",
@@ -198,7 +205,7 @@ def _whip() -> Json:
         refusals = (400, 404, 409, 412, 413, 415, 422, 428, *extra)
         return {
             "parameters": [_path("session")],
-            "patch": whip("Trickle", f"{name}Trickle", fragment, trickled, refusals)
+            "patch": whip("Trickle, or restart ICE", f"{name}Trickle", fragment, trickled, refusals)
             | {"parameters": [match]},
             "delete": whip("End it", f"{name}End", None, done, (404, *extra)),
         }

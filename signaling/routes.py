@@ -43,5 +43,6 @@ def add_protocols(app: web.Application) -> None:
     add("PATCH", "/whep/sessions/{session}", whep.patch_whep)
     add("DELETE", "/whep/sessions/{session}", whep.delete_whep)
     if parts.socket_transport is not None:
+        app[moshi_ws.CALLS] = set()
         add("GET", "/api/chat", moshi_ws.chat)
     add("GET", "/openapi.json", openapi.get_openapi)

@@ -15,7 +15,7 @@ class Need(enum.Enum):
     CALL = enum.auto()
     """A key for calls: this begins one, or promises one."""
     CALL_OR_ITS_ID = enum.auto()
-    """The same, unless the body names a call in progress by its unguessable id."""
+    """The same, unless it names a call in progress by its unguessable id."""
     OWN = enum.auto()
     """The route looks at the key itself."""
     ADMIN = enum.auto()
@@ -31,7 +31,7 @@ class Need(enum.Enum):
 
 _STARTS_A_CALL = frozenset(
     {
-        *("/start", "/whip", "/api/chat"),
+        *("/start", "/whip"),
         *("/v1/realtime", "/v1/realtime/calls"),
         *("/v1/realtime/client_secrets", "/v1/realtime/sessions"),
     }
@@ -43,6 +43,10 @@ _HELD_BY_ID = re.compile(
 """Whoever knows the id of a session holds the session: the key that it began with may have expired
 long before a call ends."""
 _OWN = re.compile(r"/whep/.+|/v1/phone(?:/.*)?")
+
+CHAT = "/api/chat"
+SESSION_ID = "session_id"
+"""The parameter of `CHAT` that names a call in progress."""
 
 INTERNAL = "/internal/"
 """What only a front asks its workers, over their local sockets; it passes none of it on."""
@@ -59,6 +63,8 @@ def need(method: str, path: str, page: frozenset[str]) -> Need:
         return Need.NOTHING
     if path == "/api/offer" and method == "POST":
         return Need.CALL_OR_ITS_ID
+    if path == CHAT:
+        return Need.CALL_OR_ITS_ID
     if path in _STARTS_A_CALL:
         return Need.NOTHING if (method, path) == ("GET", "/whip") else Need.CALL
     if _HELD_BY_ID.fullmatch(path):
@@ -70,7 +76,7 @@ def need(method: str, path: str, page: frozenset[str]) -> Need:
 
 def begins_a_call(method: str, path: str) -> bool:
     """Whether the request counts against the limits of its key and address."""
-    if path == "/api/chat":
+    if path == CHAT:
         return True
     if method != "POST":
         return False

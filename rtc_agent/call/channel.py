@@ -31,6 +31,8 @@ class Channel:
     def move(self, transport: Transport) -> None:
         """The same channel over another connection: what waits goes out there."""
         self._transport = transport
+        for message in self._dialect.reopen():
+            transport.send(self._label, message)
         self.flush()
 
     def tell(self, event: CallEvent) -> None:

@@ -151,3 +151,7 @@ class Dialect(Protocol):
             frame: where the call is now, in 80 ms frames.
         """
         ...
+
+    def reopen(self) -> Sequence[str]:
+        """What goes first over another connection of the same call, before what waited for it."""
+        ...

@@ -8,7 +8,9 @@ same as on the wire: a character of the kind, then the text.
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from rtc_agent.protocol import events
 from rtc_agent.protocol.events import CallEvent, Received
@@ -37,21 +39,34 @@ _ENDINGS = ("hangup", "peer_closed", "connection_failed", "peer_vanished")
 
 
 class MoshiDialect:
-    """The text side of one connection; the sound is the transport's."""
+    """The text side of one call; the sound is the transport's."""
 
-    def __init__(self) -> None:
+    def __init__(self, metadata: Callable[[], Mapping[str, Any]] | None = None) -> None:
+        """
+        Args:
+            metadata: told after every handshake, to a client that asked for it.
+        """
+        self._metadata = metadata
         self._greeted = False
 
     def encode(self, event: CallEvent) -> Sequence[str]:
         match event:
             case events.Ready() if not self._greeted:
                 self._greeted = True
-                return [HANDSHAKE.decode()]
+                return self._greeting()
             case events.Text(delta=delta):
                 return [chr(Kind.TEXT) + delta]
             case events.Ended(reason=reason, message=message) if reason not in _ENDINGS:
                 return [chr(Kind.ERROR) + message]
         return []
+
+    def reopen(self) -> Sequence[str]:
+        """Clients wait for a handshake on every connection."""
+        return self._greeting() if self._greeted else ()
+
+    def _greeting(self) -> Sequence[str]:
+        metadata = [] if self._metadata is None else [json.dumps(self._metadata())]
+        return [HANDSHAKE.decode(), *(chr(Kind.METADATA) + each for each in metadata)]
 
     def decode(self, message: str, frame: int) -> Received:
         """Control and pings mean nothing to an agent without turns; they are let go."""

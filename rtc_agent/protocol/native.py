@@ -65,6 +65,9 @@ class NativeDialect:
         type_, fields = _describe(event)
         return [self._message(type_, event.frame, fields)]
 
+    def reopen(self) -> Sequence[str]:
+        return ()
+
     def decode(self, message: str, frame: int) -> Received:
         try:
             received = _parser.validate_json(message)

@@ -113,6 +113,9 @@ class RtviDialect:
             return []
         return list(self._tell(event))
 
+    def reopen(self) -> Sequence[str]:
+        return ()
+
     def decode(self, message: str, frame: int) -> Received:
         if message.startswith("ping"):
             return Received()

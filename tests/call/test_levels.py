@@ -26,6 +26,9 @@ class Noting:
         self.told.append(event)
         return ['{"type": "x"}']
 
+    def reopen(self) -> list[str]:
+        return []
+
     def decode(self, message: str, frame: int) -> Received:
         return Received()
 

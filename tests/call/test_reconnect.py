@@ -238,6 +238,9 @@ def wish() -> Any:
         def encode(self, event: Any) -> list[str]:
             return []
 
+        def reopen(self) -> list[str]:
+            return []
+
         def decode(self, message: str, frame: int) -> Received:
             return Received(commands=[Configure(voice="V", persona="Be brief.")])
 

@@ -34,6 +34,7 @@ class FakeWorker:
         self.dies = False
         self.requests: list[str] = []
         self.headers: dict[str, str] = {}
+        self.close_codes: list[int | None] = []
         self._runner: web.AppRunner | None = None
 
     async def start(self) -> None:
@@ -80,6 +81,7 @@ class FakeWorker:
                 await ws.send_bytes(message.data * 2)
             else:
                 await ws.send_str(f"{self.name}: {message.data}")
+        self.close_codes.append(ws.close_code)
         return ws
 
 
@@ -263,6 +265,29 @@ async def test_a_web_socket_goes_through_both_ways(bench: Bench) -> None:
         closed = await ws.receive()
         assert closed.type is aiohttp.WSMsgType.CLOSE
         assert ws.close_code == 4321
+
+
+async def test_a_web_socket_that_was_lost_is_told_from_one_that_was_closed(bench: Bench) -> None:
+    front = Front({worker.name: worker.path for worker in bench.workers})
+    # As a server runs it; the test client's server would cancel what a lost client asked for.
+    runner = web.AppRunner(front.app(), shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    url = f"http://127.0.0.1:{runner.addresses[0][1]}/ws"
+    try:
+        async with aiohttp.ClientSession() as client:
+            async with client.ws_connect(url):
+                pass
+            lost = await client.ws_connect(url)
+            connection = lost._response.connection
+            assert connection is not None and connection.transport is not None
+            connection.transport.close()
+            async with asyncio.timeout(10):
+                while len(codes := [c for w in bench.workers for c in w.close_codes]) < 2:
+                    await asyncio.sleep(0.02)
+    finally:
+        await runner.cleanup()
+    assert sorted(codes) == [1000, 1014]
 
 
 async def test_a_refused_web_socket_is_that_refusal_and_no_fault_of_the_worker(

@@ -105,6 +105,15 @@ async def test_limits_count_over_all_workers(it: FrontSite) -> None:
     assert [await it.offer("two") for _ in range(3)] == [200, 200, 429]
     await it.front.look()
     assert await it.offer("two") == 429, "and still do once the workers were asked"
+    back, _ = [
+        call.ids.session
+        for site in it.sites.values()
+        for call in site.bench.registry
+        if call.holder.key == "two"
+    ]
+    assert await it.offer("two", pc_id=back) == 200, "who comes back to a call has it already"
+    made_up = [await it.offer("two", pc_id=f"w0-{number}") for number in range(3)]
+    assert 429 in made_up, "an id that names no call lets nobody have more for long"
     for site in it.sites.values():
         for call in site.bench.registry:
             assert call.holder.address in ("203.0.113.5", "127.0.0.1")

@@ -178,7 +178,12 @@ async def test_a_header_of_a_stranger_does_not_change_its_address(
 
 async def test_a_key_may_have_so_many_calls(aiohttp_client: StartClient) -> None:
     async with serving(aiohttp_client, access=Access(rules=RULES)) as it:
-        assert [(await offer(it, bearer("two")))[0] for _ in range(3)] == [200, 200, 429]
+        answers = [await offer(it, bearer("two")) for _ in range(3)]
+        assert [status for status, _ in answers] == [200, 200, 429]
+        pc_id = str(answers[0][1]["pc_id"])
+        for headers in (bearer("two"), {}):
+            assert (await offer(it, headers, pc_id=pc_id))[0] == 200, "it is one of the two"
+        assert (await offer(it, bearer("two"), pc_id="made-up"))[0] == 429
         assert (await offer(it, bearer("caller")))[0] == 200
         assert it.free == 1
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 import aiohttp
@@ -10,9 +11,12 @@ import numpy as np
 import pytest
 import sphn
 
+from rtc_agent.call.state import CallState
 from rtc_agent.engine.stepper import SamplingSpec, SessionSpec
+from signaling.guard import GuardRules
+from signaling.parts import Access
 from tests.engine.fakes import FakeStepper
-from tests.signaling.site import Site, StartClient, serving
+from tests.signaling.site import OFFER, Site, StartClient, serving
 
 WEB_CLIENT = (
     "/api/chat?text_temperature=0.7&text_topk=25&audio_temperature=0.8&audio_topk=250"
@@ -124,6 +128,69 @@ async def test_a_second_caller_is_told_at_once_that_the_server_is_full(
             await it.client.ws_connect("/api/chat")
         assert refusal.value.status == 503
         await ws.close()
+
+
+async def lose(ws: aiohttp.ClientWebSocketResponse) -> None:
+    """The client's connection ends, as when its process is killed; nobody says farewell."""
+    connection = ws._response.connection
+    assert connection is not None and connection.transport is not None
+    connection.transport.close()
+    await asyncio.sleep(0.05)
+
+
+async def test_a_client_that_asked_for_it_comes_back_to_its_call(
+    aiohttp_client: StartClient,
+) -> None:
+    stepper = FakeStepper(slots=1)
+    rules = GuardRules(calls_per_address=1)
+    async with serving(aiohttp_client, stepper=stepper, access=Access(rules=rules)) as it:
+        ws = await greeted(it, "/api/chat?resumable=1&text_prompt=Be%20kind.")
+        told = await ws.receive_bytes(timeout=5)
+        metadata = json.loads(told[1:])
+        assert told[0] == 4 and metadata["reconnect_grace_s"] == 10
+        await lose(ws)
+        [call] = it.bench.registry
+        assert call.state is CallState.RECONNECTING
+        stepper.text = {0: " meanwhile"}
+        await it.bench.run(1)
+        stepper.text = {}
+
+        back = await it.client.ws_connect(f"/api/chat?session_id={metadata['session_id']}")
+        await it.bench.run(0.5)
+        received = [await back.receive_bytes(timeout=5) for _ in range(22)]
+        assert received[0][0] == 0 and received[1] == told
+        assert b"".join(m[1:] for m in received if m[0] == 2).startswith(b" meanwhile meanwhile")
+        reader = sphn.OpusStreamReader(24_000)
+        sound = [reader.append_bytes(m[1:]) for m in received if m[0] == 1]
+        assert sum(map(len, sound)) > 2_000, "a stream of its own"
+        assert [call.state for call in it.bench.registry] == [CallState.LIVE]
+        assert len(stepper.specs) == 1
+
+        await back.close()
+        await asyncio.sleep(0.05)
+        await it.bench.run(0.2)
+        assert it.free == 1, "who closes is not waited for"
+        with pytest.raises(aiohttp.WSServerHandshakeError) as refusal:
+            await it.client.ws_connect(f"/api/chat?session_id={metadata['session_id']}")
+        assert refusal.value.status == 404
+
+
+async def test_a_client_that_did_not_ask_is_not_waited_for(aiohttp_client: StartClient) -> None:
+    async with serving(aiohttp_client, slots=1) as it:
+        ws = await greeted(it)
+        [call] = it.bench.registry
+        with pytest.raises(aiohttp.WSServerHandshakeError) as refusal:
+            await it.client.ws_connect(f"/api/chat?session_id={call.ids.session}")
+        assert refusal.value.status == 409
+        await lose(ws)
+        await it.bench.run(0.2)
+        assert it.free == 1
+
+        offer = {"sdp": OFFER, "type": "offer"}
+        other = await (await it.client.post("/api/offer", json=offer)).json()
+        with pytest.raises(aiohttp.WSServerHandshakeError) as refusal:
+            await it.client.ws_connect(f"/api/chat?session_id={other['pc_id']}")
+        assert refusal.value.status == 409, "a call that speaks another protocol"
 
 
 async def test_closing_frees_the_slot(aiohttp_client: StartClient) -> None:

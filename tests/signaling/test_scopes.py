@@ -27,7 +27,7 @@ PAGE = frozenset(page_files(page_folder()))
         ("OPTIONS", "/whip", Need.CALL),
         ("DELETE", "/whip/abc", Need.NOTHING),
         ("POST", "/v1/realtime/client_secrets", Need.CALL),
-        ("GET", "/api/chat", Need.CALL),
+        ("GET", "/api/chat", Need.CALL_OR_ITS_ID),
         ("POST", "/whep/call-1", Need.OWN),
         ("GET", "/metrics", Need.ADMIN),
         ("DELETE", "/v1/calls/call-1", Need.ADMIN),

@@ -66,6 +66,9 @@ class RealtimeDialect:
             self._session.voice = event.voice
         return self._messages(self._tell(event))
 
+    def reopen(self) -> Sequence[str]:
+        return ()
+
     def decode(self, message: str, frame: int) -> Received:
         try:
             body = json.loads(message)
