@@ -89,6 +89,12 @@ async def answer_offer(request: web.Request, offer: Offer) -> tuple[Call, web.Re
     if call is None:
         data = offer.request_data or RequestData()
         call, answer = await parts.registry.place(data.spec(), connect, may_return=True)
+        if offer.pc_id is not None:
+            call.tell(
+                "new_conversation",
+                "Your earlier call is over and could not be continued. The agent starts anew, and "
+                "remembers nothing of it.",
+            )
         if data.recording_consent and parts.recordings is not None:
             agent = parts.registry.engine.info.agent
             call.record(parts.recordings.begin(call.ids.public, agent=agent, voice=data.voice))

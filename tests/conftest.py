@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-IN_REAL_TIME = {"client", "e2e", "interop", "media", "processes", "telephony", "web"}
+IN_REAL_TIME = {"client", "cluster", "e2e", "interop", "media", "processes", "telephony", "web"}
 """Folders whose tests make calls in real time."""
 RETRIES = 2
 """A machine that stands still for a moment breaks such a call through no fault of ours."""

@@ -53,7 +53,7 @@ def up(config: Config, address: Address = None) -> None:
         with instance.joined(cluster.name, address):
             _start(cluster, server)
         return
-    with _stop_signals() as stopped, instance.own_ray(cluster.name, cluster.ray_port):
+    with instance.own_ray(cluster.name, cluster.ray_port), _stop_signals() as stopped:
         from rtc_agent.cluster import commands
 
         try:

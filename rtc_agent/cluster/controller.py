@@ -26,6 +26,8 @@ log = logging.getLogger(__name__)
 
 STEP_EVERY_S = 0.5
 LOOK_EVERY_S = 1.0
+LOOK_SOON_S = 0.25
+"""At parts that begin or end."""
 HUNG_S = 20.0
 """A part that was heard and says nothing for so long hangs, or its host is cut off."""
 WATCH_S = 10.0
@@ -54,6 +56,7 @@ class Controller:
         self._changes = itertools.count()
         self._token = f"{self._epoch}.{next(self._changes)}"
         self._changed = asyncio.Event()
+        self._news = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
@@ -161,7 +164,12 @@ class Controller:
                 await self.step()
             except Exception:
                 log.exception("a step of the controller failed; the next is tried")
-            await self._clock.sleep_until(self._clock.now() + STEP_EVERY_S)
+            self._news.clear()
+            try:
+                async with asyncio.timeout(STEP_EVERY_S):
+                    await self._news.wait()
+            except TimeoutError:
+                continue
 
     async def step(self) -> None:
         """Do what is to be done next."""
@@ -294,6 +302,7 @@ class Controller:
 
     async def _watch(self, part: Part) -> None:
         while self._parts.get(part.name) is part:
+            was = part.phase
             try:
                 values = await self._fleet.look(part.name)
             except PartAway:
@@ -306,7 +315,10 @@ class Controller:
                 if part.serving:
                     self._failures = 0
             self._publish()
-            await self._clock.sleep_until(self._clock.now() + LOOK_EVERY_S)
+            if part.phase is not was:
+                self._news.set()
+            pause_s = LOOK_EVERY_S if part.serving else LOOK_SOON_S
+            await self._clock.sleep_until(self._clock.now() + pause_s)
 
     def _publish(self) -> None:
         """Let fronts know what has changed of the replicas."""

@@ -61,7 +61,9 @@ def own_ray(name: str, port: int, cpus: float | None = None) -> Iterator[Place]:
         ConfigError: another one listens there, or it does not start.
     """
     require_ray()
-    folder = Path(tempfile.mkdtemp(prefix="rtc-agent-ray-"))
+    # Ray lets everybody write to its folder; nobody else gets into the one around it. The names are
+    # short since those of sockets must be.
+    folder = Path(tempfile.mkdtemp(prefix="rtc-agent-"))
     token_file = folder / "token"
     token_file.touch(mode=0o600)
     token_file.write_text(secrets.token_hex(32), encoding="ascii")
@@ -69,7 +71,7 @@ def own_ray(name: str, port: int, cpus: float | None = None) -> Iterator[Place]:
     _prepare(place)
     os.environ["RAY_GCS_SERVER_PORT"] = str(port)
     try:
-        _start(name, folder, port, cpus)
+        _start(name, folder / "r", port, cpus)
         note = _note(name)
         note.touch(mode=0o600)
         note.write_text(json.dumps(_fields(place)), encoding="utf-8")
