@@ -6,15 +6,17 @@ import asyncio
 import contextlib
 import os
 import shutil
-from asyncio.subprocess import DEVNULL, PIPE
+from asyncio.subprocess import DEVNULL, PIPE, STDOUT
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import pytest
 
+from tests.real_server import ROOT
 from tests.telephony.gateway import free_port
 
-SECRET = "a secret that both know"
+SECRET = "a secret | that & both \\ know"
+START = ROOT / "docker" / "coturn" / "start.sh"
 START_TIMEOUT_S = 30
 
 
@@ -33,33 +35,40 @@ def require_coturn() -> str:
 async def relaying(
     folder: Path,
     *options: str,
-    addresses: Sequence[str] = ("127.0.0.1",),
+    address: str = "127.0.0.1",
     port: int = 0,
+    agents: str = "",
     within: Sequence[str] = (),
 ) -> AsyncIterator[int]:
-    """A relay for one test; its port for UDP and TCP.
+    """A relay for one test, started as its container starts it; its port for UDP and TCP.
 
     Args:
-        addresses: where it listens; the last is what it relays from.
+        folder: where it keeps its files.
+        options: for turnserver itself.
+        address: where it listens and relays from.
         port: 0 takes a free one.
+        agents: private addresses of servers, which it may relay to.
         within: a command that runs the relay somewhere else, such as `ip netns exec NAME`.
     """
+    require_coturn()
     port = port or free_port()
     process = await asyncio.create_subprocess_exec(
         *within,
-        require_coturn(),
-        *("-n", "--no-cli", "--no-tls", "--no-dtls", "--allow-loopback-peers"),
-        *("--use-auth-secret", f"--static-auth-secret={SECRET}", "--realm=rtc-agent.test"),
-        *(f"--listening-ip={address}" for address in addresses),
-        *(f"--relay-ip={addresses[-1]}", f"--listening-port={port}"),
-        *(f"--pidfile={folder / 'coturn.pid'}", f"--userdb={folder / 'coturn.db'}"),
-        *("--log-file=stdout", "--simple-log", *options),
+        *(str(START), "--allow-loopback-peers", *options),
+        env={
+            "PATH": os.environ["PATH"],
+            "TMPDIR": str(folder),
+            "TURN_SECRET": SECRET,
+            "TURN_IPS": address,
+            "TURN_PORT": str(port),
+            "AGENT_IPS": agents,
+        },
         stdout=PIPE,
-        stderr=DEVNULL,
+        stderr=STDOUT,
     )
     reading = asyncio.create_task(_drained(process.stdout))
     try:
-        await _listens(addresses[0], port, process, within)
+        await _listens(address, port, process, within)
         yield port
     finally:
         with contextlib.suppress(ProcessLookupError):

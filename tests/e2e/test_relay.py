@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
+from aioice.stun import TransactionFailed
+from aioice.turn import create_turn_endpoint
 
 from rtc_agent.client.call_client import CallClient
 from rtc_agent.client.offer import SmallWebRtcSignaling
@@ -38,7 +40,9 @@ def settings_file(folder: Path, host: str, port: int) -> Path:
     """A server's settings that name that relay, by UDP and TCP."""
     urls = [f"turn:{host}:{port}?transport={way}" for way in ("udp", "tcp")]
     file = folder / "server.toml"
-    file.write_text(f'turn_secret = "{SECRET}"\nice_servers = [{{urls = {json.dumps(urls)}}}]\n')
+    file.write_text(
+        f"turn_secret = {json.dumps(SECRET)}\nice_servers = [{{urls = {json.dumps(urls)}}}]\n"
+    )
     return file
 
 
@@ -110,21 +114,53 @@ async def test_a_relay_that_does_not_answer_is_named_and_not_waited_for(
             await client.connect()
 
 
+@pytest.mark.parametrize("private", ["10.0.0.1", "172.17.0.1", "192.168.1.1", "169.254.169.254"])
+async def test_the_relay_does_not_open_its_own_network(server: RealServer, private: str) -> None:
+    """Its own configuration keeps callers away from addresses that are no server's."""
+    relay = (await through_relay(server.url, "udp")).servers[0]
+    host, _, port = relay.urls[0].removeprefix("turn:").partition("?")[0].partition(":")
+    transport, _ = await create_turn_endpoint(
+        asyncio.DatagramProtocol, (host, int(port)), relay.username, relay.credential
+    )
+    inner = transport._TurnTransport__inner_protocol  # type: ignore[attr-defined]
+    try:
+        with pytest.raises(TransactionFailed, match="403"):
+            await inner.send_data(b"hello", (private, 80))
+    finally:
+        transport.close()
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(600)
+async def test_a_relayed_call_outlives_its_credentials(tmp_path: Path) -> None:
+    """Allocations are refreshed after the credentials that opened them have expired."""
+    async with relaying(tmp_path, "--max-allocate-lifetime=60", "--stale-nonce=45") as port:
+        settings = settings_file(tmp_path, "127.0.0.1", port)
+        settings.write_text(f"turn_ttl_s = 60\n{settings.read_text()}")
+        async with serving("--agent", "echo", "--config", str(settings)) as server:
+            for way in ("udp", "tcp"):
+                ice = await through_relay(server.url, way)
+                async with CallClient(SmallWebRtcSignaling(server.url), ice=ice) as client:
+                    await client.connect()
+                    await client.wait_ready()
+                    assert await client.wait_until(client.clock.now() + 150), client.ended
+
+
 async def test_a_server_in_a_network_of_its_own_is_reached_by_the_relay_alone(
     tmp_path: Path, speech_wav: Path
 ) -> None:
     """As a container on a bridge network: its web port is published, its UDP ports are not."""
     with networks() as nets:
         await _has_no_way(nets)
-        here = (nets.GATEWAY_TO_CALLER_IP, nets.GATEWAY_TO_SERVER_IP)
-        gateway = nets.within(nets.gateway)
-        async with relaying(tmp_path, addresses=here, port=TURN_PORT, within=gateway):
+        here, gateway = nets.GATEWAY_TO_CALLER_IP, nets.within(nets.gateway)
+        allowed = f"{nets.SERVER_IP} {nets.CALLER_IP}"
+        async with relaying(tmp_path, address=here, port=TURN_PORT, agents=allowed, within=gateway):
             published = await asyncio.create_subprocess_exec(
                 *gateway,
                 *(sys.executable, str(ROOT / "tests" / "forward.py")),
-                *(here[0], str(HTTP_PORT), nets.SERVER_IP, str(HTTP_PORT)),
+                *(here, str(HTTP_PORT), nets.SERVER_IP, str(HTTP_PORT)),
             )
-            server = await _start_within(nets, settings_file(tmp_path, here[0], TURN_PORT))
+            server = await _start_within(nets, settings_file(tmp_path, here, TURN_PORT))
             try:
                 # The caller's relay reaches the server; and, where the caller names none, the
                 # server's own relay lets the caller's packets in.

@@ -40,7 +40,7 @@ async def relayed(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Rea
         urls = [f"turn:127.0.0.1:{port}?transport={way}" for way in ("udp", "tcp")]
         settings = folder / "server.toml"
         settings.write_text(
-            f'turn_secret = "{SECRET}"\nice_servers = [{{urls = {json.dumps(urls)}}}]\n'
+            f"turn_secret = {json.dumps(SECRET)}\nice_servers = [{{urls = {json.dumps(urls)}}}]\n"
         )
         server = await RealServer.start("--config", str(settings))
         yield server
