@@ -25,7 +25,7 @@ from rtc_agent.model.backend import Backend, backend_for
 from rtc_agent.model.frame_model import FrameModel
 from rtc_agent.model.mimi_weights import MimiWeights
 from rtc_agent.model.opening import Opening, encode_clip, run_plan
-from rtc_agent.model.persona import MAX_CHARS, TextEncoder, clean_persona, persona_ids
+from rtc_agent.model.persona import TextEncoder, clean_persona, fitting_chars, persona_ids
 from rtc_agent.model.precision import use_exact_float32
 from rtc_agent.model.prompts import Voice, VoiceClip, plan_prompt
 from rtc_agent.model.sampling import check_sampling, is_greedy
@@ -174,13 +174,16 @@ class LockstepSessions(Generic[Bank]):
         self._sessions: dict[int, Session] = {}
         takes_prompts = parts.spec.family.takes_prompts
         self._takes_persona = takes_prompts and parts.text_encoder is not None
+        persona_chars = 0
+        if self._takes_persona and parts.text_encoder is not None:
+            persona_chars = fitting_chars(parts.text_encoder, self._persona_max_ids)
         self._info = StepperInfo(
             agent=parts.agent,
             description=parts.description,
             voices=parts.voices.names if takes_prompts else (),
             default_voice=parts.voices.default if takes_prompts else None,
             takes_persona=self._takes_persona,
-            persona_max_chars=MAX_CHARS if self._takes_persona else 0,
+            persona_max_chars=persona_chars,
             latency_frames=1 + self._held_frames(),
             held_frames=self._held_frames(),
         )

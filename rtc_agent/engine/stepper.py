@@ -61,6 +61,7 @@ class StepperInfo:
     default_voice: str | None = None
     takes_persona: bool = False
     persona_max_chars: int = 0
+    """About how long a persona of plain English may be; 0: not known. Longer ones are refused."""
     notice: str = ""
     """Something a person should know, such as why a lesser agent answers."""
     latency_frames: int = 0

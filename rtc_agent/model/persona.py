@@ -11,6 +11,11 @@ MAX_CHARS = 4_000
 """A caller's limit, checked before any tokenizer is at hand."""
 
 _TAG = "<system>"
+_SAMPLE = (
+    "You work for a small hotel by the sea. You are warm and brief, you ask one question at a "
+    "time, and you repeat names and dates to be sure that you have understood them."
+)
+"""Plain English, as personas are written in it."""
 _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 
 
@@ -46,6 +51,18 @@ def wrap_persona(text: str) -> str:
     if cleaned.startswith(_TAG) and cleaned.endswith(_TAG):
         return cleaned
     return f"{_TAG} {cleaned} {_TAG}"
+
+
+def fitting_chars(encoder: TextEncoder, max_ids: int) -> int:
+    """How long a persona of plain English may be, in characters: exactly where every character is
+    an id, else about; at most `MAX_CHARS`.
+
+    Args:
+        max_ids: how many ids a wrapped persona may have.
+    """
+    tags = len(encoder.encode(wrap_persona("")))
+    sample = len(encoder.encode(wrap_persona(_SAMPLE))) - tags
+    return min(MAX_CHARS, max(0, max_ids - tags) * len(_SAMPLE) // sample)
 
 
 def persona_ids(encoder: TextEncoder, text: str | None, max_ids: int) -> list[int]:

@@ -5,7 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rtc_agent.errors import InvalidPersona
-from rtc_agent.model.persona import MAX_CHARS, clean_persona, persona_ids, wrap_persona
+from rtc_agent.model.persona import (
+    MAX_CHARS,
+    clean_persona,
+    fitting_chars,
+    persona_ids,
+    wrap_persona,
+)
+from rtc_agent.model.tiny import LetterTokenizer
 
 
 class Characters:
@@ -40,6 +47,24 @@ def test_too_long_is_refused_with_both_numbers() -> None:
     with pytest.raises(InvalidPersona, match="takes 28 tokens.*takes 27 at most"):
         persona_ids(Characters(), "0123456789", 27)
     assert len(persona_ids(Characters(), "0123456789", 28)) == 28
+
+
+@pytest.mark.parametrize("encoder", [Characters(), LetterTokenizer()])
+def test_what_is_said_to_fit_fits_and_one_more_does_not(encoder: Characters) -> None:
+    fitting = fitting_chars(encoder, 133)
+    assert len(persona_ids(encoder, "a" * fitting, 133)) == 133
+    with pytest.raises(InvalidPersona, match="134 tokens"):
+        persona_ids(encoder, "a" * (fitting + 1), 133)
+
+
+def test_longer_pieces_let_longer_text_fit() -> None:
+    class Words:
+        def encode(self, text: str) -> list[int]:
+            return [0 for _ in text.split()]
+
+    assert fitting_chars(Words(), 102) == pytest.approx(100 * 5, rel=0.15)
+    assert fitting_chars(Words(), 5_000) == MAX_CHARS
+    assert fitting_chars(Words(), 1) == 0
 
 
 @pytest.mark.parametrize("text", ["a\x00b", "a\x1b[0m", "a\ud800"])

@@ -318,7 +318,7 @@ async def test_voice_and_persona_are_sent_and_shown(page: Page, server: FakeServ
     await page.get_by_label("Voice").select_option("NATF1")
     persona = page.get_by_role("textbox", name="Persona")
     await persona.fill("You run a small museum.")
-    await expect(page.locator("#persona-count")).to_have_text("17 of 40 characters left")
+    await expect(page.locator("#persona-count")).to_have_text("17 of about 40 characters left")
     await page.click(START)
     await reach(page, "live")
     assert server.offers[0]["request_data"] == {

@@ -22,7 +22,11 @@ async def test_a_persona_is_asked_for_and_words_arrive(page: Page, tmp_path: Pat
         persona = page.locator("#persona")
         await expect(persona).to_be_visible()
         await expect(page.locator("#voice")).to_be_hidden()
-        await persona.fill("a" * 1_000)
+        await expect(page.locator("#persona-count")).to_have_text(
+            "119 of about 119 characters left"
+        )
+        await persona.fill("a" * 120)
+        await expect(page.locator("#persona")).to_have_attribute("aria-invalid", "true")
         await page.click(START)
         await expect(page.locator("#problem")).to_contain_text("this model takes 133 at most")
         await persona.fill("You are kind.")

@@ -56,7 +56,7 @@ function countPersona() {
   if (!limit) return;
   const left = limit - text.length;
   element("persona-count").textContent =
-    left >= 0 ? `${left} of ${limit} characters left` : `${-left} characters too many; ${limit} fit`;
+    left >= 0 ? `${left} of about ${limit} characters left` : `${-left} characters too many; about ${limit} fit`;
   element("persona").setAttribute("aria-invalid", String(left < 0));
 }
 
