@@ -93,6 +93,8 @@ class Metrics(ProcessMetrics):
             self._ended.labels(reason.value)
         for outcome in ("kept", "failed"):
             self.recordings.labels(outcome)
+        for stage in ("connected", "prepared", "live"):
+            self._stage.labels(stage)
 
     def watch(self, registry: CallRegistry, why_not_ready: Callable[[], str]) -> None:
         """Keep figures of these calls and their engine from now on."""

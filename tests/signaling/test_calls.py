@@ -65,6 +65,7 @@ async def test_readiness_is_a_figure_too_and_counters_begin_at_zero(
         assert await sample(it, "rtc_agent_refusals_total", reason=ServerFull.code) == 0
         assert await sample(it, "rtc_agent_recordings_total", outcome="failed") == 0
         assert await sample(it, "rtc_agent_calls_ended_total", reason="agent_failed") == 0
+        assert await sample(it, "rtc_agent_call_stage_seconds_count", stage="live") == 0
         await it.bench.registry.drain(0)
         assert (await it.client.get("/readyz")).status == 503
         assert await sample(it, "rtc_agent_ready") == 0
