@@ -281,8 +281,7 @@ class ClusterFront:
         opened: Callable[[], None] = lambda: None,
     ) -> web.StreamResponse:
         address = f"{replica.member.url}{path}"
-        headers = forwarded(request)
-        headers.pop(SECRET_HEADER, None)
+        headers = _headers(request)
         if prompt is not None:
             headers[PROMPT_HEADER] = prompt
         if not wants_socket(request):
@@ -334,10 +333,8 @@ class ClusterFront:
         }
 
     async def _ask(self, request: web.Request, replica: Replica) -> bytes | None:
-        headers = forwarded(request)
-        headers.pop(SECRET_HEADER, None)
         # The session does not decompress, for answers are passed on as they are.
-        headers.pop("Accept-Encoding", None)
+        headers = {n: v for n, v in _headers(request).items() if n.lower() != "accept-encoding"}
         timeout = aiohttp.ClientTimeout(total=LOOK_TIMEOUT_S)
         address = f"{replica.member.url}{request.path_qs}"
         try:
@@ -345,6 +342,12 @@ class ClusterFront:
                 return await answer.read() if answer.status == 200 else None
         except (aiohttp.ClientError, TimeoutError):
             return None
+
+
+def _headers(request: web.Request) -> dict[str, str]:
+    """What goes along of what came: not what fronts and replicas tell each other."""
+    ours = {SECRET_HEADER.lower(), PROMPT_HEADER.lower()}
+    return {name: value for name, value in forwarded(request).items() if name.lower() not in ours}
 
 
 def _fresh(body: Values) -> web.Response:
