@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -74,6 +75,8 @@ class Pipeline:
     runs: Runs = Runs()
     run_seconds: float = math.inf
     intervals: Intervals = Intervals()
+    now: Callable[[], float] = time.monotonic
+    """The clock that training time is counted by, in seconds."""
 
     def run(self, stage: Stage) -> bool:
         """One stage; whether it is done.
@@ -157,7 +160,7 @@ class Pipeline:
         return True
 
     def _train(self, trainer: Trainer, seconds: float) -> bool:
-        budget = Budget(seconds, self.run_seconds)
+        budget = Budget(seconds, self.run_seconds, self.now)
         done = run_stage(trainer, budget, self._state(trainer.name), self.report, self.intervals)
         state = "done" if done else "to be gone on with"
         self.report(f"{trainer.name}: {budget.spent:.0f} s of {seconds:.0f}, {state}")

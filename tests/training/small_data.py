@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -26,23 +25,22 @@ from rtc_agent.training.data.batch import (
     Utterance,
 )
 
-QUESTIONS = ("what is one plus one", "tell me a joke", "goodbye")
-REPLIES = ("One plus one is two.", "Ha ha ha.", "Bye.")
+QUESTIONS = ("one plus one", "a joke", "goodbye")
+REPLIES = ("It is two.", "Ha ha.", "Bye.")
 GREETING = "Hello."
 CLASSES = ("nothing", *REPLIES)
-FRAMES = 56
+FRAMES = 44
 """Of a conversation."""
 GAP = 4
 """Frames between a question's end and its answer's first."""
-_NOTES = 4
 
 
-def whistle(seed: int, frames: int, level: float = 0.3) -> Samples:
-    """A tune of so many frames that no other seed has."""
+def whistle(seed: int, frames: int, notes: int, level: float = 0.3) -> Samples:
+    """A tune of so many frames and notes that no other seed has."""
     rng = np.random.default_rng(seed)
-    time = np.arange(frames * FRAME_SAMPLES // _NOTES) / SAMPLE_RATE
+    time = np.arange(frames * FRAME_SAMPLES // notes) / SAMPLE_RATE
     tones = []
-    for _ in range(_NOTES):
+    for _ in range(notes):
         hz = 200 * 2 ** rng.uniform(0, 3.5)
         tones.append(np.sin(2 * np.pi * hz * time) + 0.5 * np.sin(4 * np.pi * hz * time))
     tune = np.concatenate(tones) * level / 1.5
@@ -58,7 +56,7 @@ class SmallBook:
         said = []
         for i, text in enumerate((GREETING, *REPLIES)):
             words = text.split()
-            tune = whistle(100 + i, 2 * len(words) + 2)
+            tune = whistle(100 + i, 2 * len(words) + 2, notes=4)
             onsets = tuple(2 * k * FRAME_SAMPLES / SAMPLE_RATE for k in range(len(words)))
             said.append(Sentence(text, tune, onsets, text))
         return said
@@ -83,7 +81,7 @@ class SmallPool:
 
 def asked(question: int) -> Utterance:
     text = QUESTIONS[question]
-    return Utterance(whistle(question, 6), text, text, "whistler")
+    return Utterance(whistle(question, 6, notes=1), text, text, "whistler")
 
 
 def plain(caller: Tensor, agent: Tensor, chance: torch.Generator) -> tuple[Tensor, Tensor]:
@@ -94,11 +92,12 @@ def plain(caller: Tensor, agent: Tensor, chance: torch.Generator) -> tuple[Tenso
 
 @dataclass(frozen=True)
 class SmallSource:
-    """Greeting, a question, its answer, another question, its answer; some after a prompt."""
+    """Greeting, a question, its answer, and more as long as there is room."""
 
     tokenizer: Tokenizer
     pad: int = 3
-    epad: int = 0
+    prompts: float = 0.3
+    """Part of the conversations that open with one."""
 
     def batch(self, n: int, rng: np.random.Generator) -> ConversationBatch:
         samples = FRAMES * FRAME_SAMPLES
@@ -116,7 +115,7 @@ class SmallSource:
             words.append([])
             spans.append([])
             counts.append([])
-            if rng.random() < 0.3:
+            if rng.random() < self.prompts:
                 persona = self.tokenizer.encode("<system> Nova <system>")[:8]
                 prompt[row] = 12 + len(persona)
                 text[row, 6 : 6 + len(persona)] = torch.tensor(persona)
@@ -125,13 +124,15 @@ class SmallSource:
             at = live + int(rng.integers(2, 4))
             at = self._say(0, row, at, live, agent, text, speaking)
             while True:
-                begins = at + int(rng.integers(1, 3))
+                begins = at + int(rng.integers(1, 13))
                 question = int(rng.integers(len(QUESTIONS)))
                 tune = asked(question).samples
-                ends = begins + len(tune) // FRAME_SAMPLES
+                # Callers do not wait for a frame to begin.
+                late = int(rng.integers(FRAME_SAMPLES))
+                ends = begins + -(-(late + len(tune)) // FRAME_SAMPLES)
                 if ends + GAP + 12 > FRAMES:
                     break
-                start = (begins - live) * FRAME_SAMPLES
+                start = (begins - live) * FRAME_SAMPLES + late
                 caller[row, start : start + len(tune)] = torch.from_numpy(tune)
                 ids = self.tokenizer.encode(QUESTIONS[question])
                 words[-1] += ids[:6]
@@ -198,7 +199,7 @@ class WordPieces:
 class SmallData:
     """`TrainingData` of all this."""
 
-    folder: Path | None = None
+    prompts: float = 0.0
     book: SmallBook = SmallBook()
     texts: Sequence[str] = (GREETING, *REPLIES, *QUESTIONS, "<system> Nova <system>")
     kinds: int = len(QUESTIONS)
@@ -210,7 +211,7 @@ class SmallData:
         return SmallPool()
 
     def source(self, tokenizer: Tokenizer, pool: SmallPool) -> SmallSource:
-        return SmallSource(tokenizer)
+        return SmallSource(tokenizer, prompts=self.prompts)
 
     def evaluation(self) -> Sequence[EvalSet]:
         cases = tuple(

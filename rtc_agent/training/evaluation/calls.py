@@ -23,9 +23,8 @@ _GREETING_FRAMES = 6
 """By when an agent that greets has begun to."""
 _PAUSE_FRAMES = 10
 """Between the greeting and the caller."""
-_REPLY_FRAMES = 90
-"""After the caller, for the longest reply and its delay; shorter than the silence after which an
-agent asks whether anybody is there."""
+REPLY_FRAMES = 90
+"""After the caller, for the longest reply and its delay."""
 _CUT_IN = 0.5
 """Part of the greeting after which a caller cuts in on it."""
 _PERSONA_IDS = 200
@@ -73,14 +72,21 @@ class Model:
         return finish(run_plan(rows.lm.temporal, plan, 64))
 
 
-def lay_out(wanted: EvalSet, greeting_samples: int, seed: int = 0) -> list[Call]:
-    """The set's calls, all of one length."""
+def lay_out(
+    wanted: EvalSet, greeting_samples: int, reply_frames: int = REPLY_FRAMES, seed: int = 0
+) -> list[Call]:
+    """The set's calls, all of one length.
+
+    Args:
+        greeting_samples: how long the agent's greeting is.
+        reply_frames: to go on for when the longest caller has ended.
+    """
     greeting = -(-greeting_samples // FRAME_SAMPLES)
     before = _GREETING_FRAMES + (
         int(_CUT_IN * greeting) if wanted.cut_in else greeting + _PAUSE_FRAMES
     )
     longest = max((len(case.samples) for case in wanted.cases), default=0)
-    frames = before + 1 + -(-longest // FRAME_SAMPLES) + _REPLY_FRAMES
+    frames = before + 1 + -(-longest // FRAME_SAMPLES) + reply_frames
     level = 10 ** (wanted.noise_dbfs / 20)
     calls = []
     for number, case in enumerate(wanted.cases):

@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from rtc_agent.engine.stepper import FRAME_SAMPLES
 from rtc_agent.training.data.batch import EvalCase, EvalSet, TrainingData
-from rtc_agent.training.evaluation.calls import Model, hold, lay_out
+from rtc_agent.training.evaluation.calls import REPLY_FRAMES, Model, hold, lay_out
 from rtc_agent.training.evaluation.recognition import SentenceChooser, plain_words
 from rtc_agent.training.evaluation.scoring import Score, Tally, percentile, score
 
-_SILENCE_FRAMES = 750
-"""A minute."""
 _ROOMS = (("digital silence", -200.0), ("a quiet room, −65 dBFS", -65.0), ("−50 dBFS", -50.0))
 _MISTAKES = 12
 
@@ -30,6 +29,9 @@ class Evaluation:
     most: int | None = None
     """Cases of a set, at most."""
     chooser: SentenceChooser | None = None
+    reply_frames: int = REPLY_FRAMES
+    silence_frames: int = 750
+    """How long the agent is left alone: a minute."""
     report: Callable[[str], None] = lambda _: None
 
     def run(self, sets: Sequence[EvalSet]) -> dict[str, Any]:
@@ -42,7 +44,7 @@ class Evaluation:
     def _set(self, wanted: EvalSet) -> dict[str, Any]:
         wanted = replace(wanted, cases=wanted.cases[: self.most])
         greeting = self._greeting_samples()
-        calls = lay_out(wanted, greeting)
+        calls = lay_out(wanted, greeting, self.reply_frames)
         tally, heard, understood = Tally(), 0, 0
         # A persona's greeting has its name in it; any is taken, and names have a set of their own.
         greetings = self._greetings(wanted.persona)
@@ -82,7 +84,7 @@ class Evaluation:
             quiet = EvalCase(np.zeros(0, np.float32), name, frozenset(), "sound")
             wanted = EvalSet(name, (quiet,), noise_dbfs=dbfs)
             call = lay_out(wanted, self._greeting_samples())[0]
-            samples = _SILENCE_FRAMES * 1920
+            samples = self.silence_frames * FRAME_SAMPLES
             noise = np.random.default_rng(5).normal(size=samples) * 10 ** (dbfs / 20)
             call = replace(call, pcm=noise.astype(np.float32))
             text = "".join(next(iter(hold(self.model, [call]))).text).strip()
@@ -146,7 +148,7 @@ def table(figures: dict[str, Any]) -> str:
     for row in figures["silence"]:
         other = f", and “{row['other']}”" if row["other"] else ""
         lines.append(
-            f"\nA minute of {row['room']}: asked {row['asked_still_there']} × whether anybody is "
+            f"\nAlone with {row['room']}: asked {row['asked_still_there']} × whether anybody is "
             f"there{other}."
         )
     return "\n".join(lines)
