@@ -47,6 +47,13 @@ class UnknownVoice(InvalidRequest):
     code = "unknown_voice"
 
 
+class NoSample(RtcAgentError):
+    """There is no short listen to that voice."""
+
+    code = "no_sample"
+    http_status = 404
+
+
 class InvalidPersona(InvalidRequest):
     """The persona cannot be used: too long, or the agent takes none."""
 

@@ -47,6 +47,7 @@ def create_app(parts: ServerParts) -> web.Application:
     app.router.add_get("/healthz", status.healthz)
     app.router.add_get("/readyz", status.readyz)
     app.router.add_get("/v1/info", status.info)
+    app.router.add_get("/v1/voices/{voice}/sample", status.voice_sample)
     app.router.add_get("/metrics", get_metrics)
     app.router.add_get("/v1/calls", calls.get_calls)
     app.router.add_get("/v1/calls/{call_id}", calls.get_call)

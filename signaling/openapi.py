@@ -38,6 +38,7 @@ _PROBLEM = {
         "detail": _TEXT,
     },
 }
+_SOUND = {"200": {"description": "a few seconds of it", "content": {"audio/wav": {}}}}
 _REFUSALS = {
     400: "what was sent cannot be understood",
     401: "a key is needed, or the one given does not do",
@@ -68,6 +69,12 @@ def document() -> Json:
             "/healthz": {"get": _get("The process answers", "liveness")},
             "/readyz": {"get": _get("Calls can be taken", "readiness", refusals=(503,))},
             "/v1/info": {"get": _get("Agent, voices, slots, ICE servers", "info")},
+            "/v1/voices/{voice}/sample": {
+                "parameters": [_path("voice")],
+                "get": _operation(
+                    "A short listen to a voice", "voiceSample", None, _SOUND, (401, 404)
+                ),
+            },
             "/openapi.json": {"get": _get("This document", "openapi")},
             **_operators(),
             **_smallwebrtc(),

@@ -42,6 +42,7 @@ _HELD_BY_ID = re.compile(
 )
 """Whoever knows the id of a session holds the session: the key that it began with may have expired
 long before a call ends."""
+_FOR_CALLERS = re.compile(r"/v1/voices/[^/]+/sample")
 _OWN = re.compile(r"/whep/.+|/v1/phone(?:/.*)?")
 
 CHAT = "/api/chat"
@@ -67,6 +68,8 @@ def need(method: str, path: str, page: frozenset[str]) -> Need:
         return Need.CALL_OR_ITS_ID
     if path in _STARTS_A_CALL:
         return Need.NOTHING if (method, path) == ("GET", "/whip") else Need.CALL
+    if _FOR_CALLERS.fullmatch(path):
+        return Need.CALL
     if _HELD_BY_ID.fullmatch(path):
         return Need.NOTHING
     if _OWN.fullmatch(path):

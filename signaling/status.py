@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from aiohttp import web
 
 from rtc_agent import __version__
+from rtc_agent.errors import NoSample
 from signaling.guard import GUARD, HOLDER
 from signaling.keyring import Scope
 from signaling.parts import PARTS
@@ -37,6 +40,15 @@ async def readyz(request: web.Request) -> web.Response:
     )
 
 
+async def voice_sample(request: web.Request) -> web.StreamResponse:
+    """A short listen to a voice, for those who may call."""
+    voice = request.match_info["voice"]
+    path = request.app[PARTS].registry.engine.info.voice_samples.get(voice)
+    if path is None or not await asyncio.to_thread(Path(path).is_file):
+        raise NoSample(f"There is no sample of a voice {voice[:64]!r}.")
+    return web.FileResponse(path, headers={"Content-Type": "audio/wav"})
+
+
 async def info(request: web.Request) -> web.Response:
     """The agent, what it can do, and how much room there is. Who may not call learns of no relay,
     nor does anybody with a wrong key: the page shows this before it is given one."""
@@ -62,9 +74,11 @@ async def info(request: web.Request) -> web.Response:
             },
             "voices": list(about.voices),
             "default_voice": about.default_voice,
+            "voice_samples": sorted(about.voice_samples),
             "takes_persona": about.takes_persona,
             "persona_max_chars": about.persona_max_chars,
             "slots": {"total": status.slots, "free": status.slots_free},
+            "recording_days": None if parts.recordings is None else parts.recordings.days,
             "reconnect_grace_s": parts.registry.limits.reconnect_s,
             "engine": {
                 "ready": status.ready,

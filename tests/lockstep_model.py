@@ -54,6 +54,7 @@ class TwoVoices:
     default: str | None = None
 
     def __init__(self) -> None:
+        self.samples: dict[str, str] = {}
         self.loads: list[str] = []
 
     def load(self, name: str) -> Voice:

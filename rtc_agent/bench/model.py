@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import torch
 
@@ -26,6 +27,7 @@ class PromptVoices:
     frames: int
     names: tuple[str, ...] = ("first", "second", "third", "fourth")
     default: str | None = None
+    samples: Mapping[str, str] = field(default_factory=dict)
 
     def load(self, name: str) -> Voice:
         generator = torch.Generator().manual_seed(self.names.index(name))

@@ -81,6 +81,11 @@ class Recordings:
         self._open: dict[str, _Open | None] = {}
         self._thread = threading.Thread(target=self._run, name="recordings", daemon=True)
 
+    @property
+    def days(self) -> float:
+        """After which recordings are deleted; 0: never."""
+        return self._days
+
     def start(self) -> None:
         self._thread.start()
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Generic, Protocol, TypeVar
 
 import numpy as np
@@ -57,6 +58,11 @@ class VoiceSource(Protocol):
         """The voice of a session that names none; None: such a session has no voice prompt."""
         ...
 
+    @property
+    def samples(self) -> Mapping[str, str]:
+        """Name → a WAV file with a short listen, of voices that have one."""
+        ...
+
     def load(self, name: str) -> Voice:
         """The voice's prompt; `name` is one of `names`."""
         ...
@@ -67,6 +73,7 @@ class NoVoices:
 
     names: tuple[str, ...] = ()
     default: str | None = None
+    samples: Mapping[str, str] = MappingProxyType({})
 
     def load(self, name: str) -> Voice:
         raise UnknownVoice(f"There is no voice {name!r}; this agent has none to choose from.")
@@ -182,6 +189,7 @@ class LockstepSessions(Generic[Bank]):
             description=parts.description,
             voices=parts.voices.names if takes_prompts else (),
             default_voice=parts.voices.default if takes_prompts else None,
+            voice_samples=dict(parts.voices.samples) if takes_prompts else {},
             takes_persona=self._takes_persona,
             persona_max_chars=persona_chars,
             latency_frames=1 + self._held_frames(),

@@ -59,6 +59,8 @@ class StepperInfo:
     """One plain sentence for a person."""
     voices: tuple[str, ...] = ()
     default_voice: str | None = None
+    voice_samples: Mapping[str, str] = field(default_factory=dict)
+    """Voice → a WAV file on this machine with a short listen to it, of voices that have one."""
     takes_persona: bool = False
     persona_max_chars: int = 0
     """About how long a persona of plain English may be; 0: not known. Longer ones are refused."""

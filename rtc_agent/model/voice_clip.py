@@ -45,11 +45,15 @@ def normalise_loudness(pcm: Pcm) -> Pcm:
     return scaled
 
 
-def read_clip(path: Path) -> VoiceClip:
-    """A WAV file as a clip to encode: mono, 24 kHz, −24 LUFS, then padded to whole frames.
+def read_recording(path: Path) -> Pcm:
+    """A WAV file of a voice: mono, 24 kHz, −24 LUFS.
 
     Raises:
         BadAudioFile: not a WAV, or nothing in it that a voice could be taken from.
     """
-    pcm = normalise_loudness(read_wav(path, MAX_SECONDS))
-    return VoiceClip.from_pcm(torch.from_numpy(pcm))
+    return normalise_loudness(read_wav(path, MAX_SECONDS))
+
+
+def read_clip(path: Path) -> VoiceClip:
+    """The same as a clip to encode, padded to whole frames."""
+    return VoiceClip.from_pcm(torch.from_numpy(read_recording(path)))

@@ -9,16 +9,18 @@ from __future__ import annotations
 import re
 import tarfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from rtc_agent.engine.stepper import Pcm
 from rtc_agent.errors import CheckpointError, InvalidRequest, UnknownVoice
 from rtc_agent.model.catalog import VOICES_FILE
 from rtc_agent.model.prompts import Voice, VoiceClip, VoiceCodes
 from rtc_agent.model.spec import ModelSpec
-from rtc_agent.model.voice_clip import read_clip
+from rtc_agent.model.voice_clip import read_clip, read_recording
 from rtc_agent.model.voice_file import Embed, bundle_from_codes, load_voice, save_voice
+from rtc_agent.model.voice_sample import SUFFIX, cut_sample, write_sample
 
 Encode = Callable[[VoiceClip], VoiceCodes]
 """What a codec that starts fresh makes of a clip."""
@@ -56,7 +58,8 @@ class _Source:
 class VoiceLibrary:
     """Voices of a model folder: `voices/NAME.pt`, `voices/NAME.wav`, and those of `voices.tgz`.
 
-    Of two with one name the file comes before the archive, and a `.pt` before a `.wav`.
+    Of two with one name the file comes before the archive, and a `.pt` before a `.wav`. A short
+    listen to a voice may lie beside it as `voices/NAME.sample.wav`.
 
     Raises:
         CheckpointError: the archive is damaged.
@@ -80,6 +83,40 @@ class VoiceLibrary:
         """The voice of a call that asks for none; None when there are no voices."""
         return PREFERRED if PREFERRED in self._sources else next(iter(self.names), None)
 
+    @property
+    def samples(self) -> Mapping[str, str]:
+        """Name → the WAV file of a short listen, of voices that have one."""
+        found = {name: self._folder / f"{name}{SUFFIX}" for name in self.names}
+        return {name: str(path) for name, path in found.items() if path.is_file()}
+
+    def recording(self, name: str) -> Pcm | None:
+        """The recording that the voice is taken from at every start, if it is one.
+
+        Raises:
+            UnknownVoice, BadAudioFile: as `load`.
+        """
+        path = self._find(name).path
+        return read_recording(path) if path.suffix == ".wav" else None
+
+    def keep_sample(self, name: str, pcm: Pcm) -> Path:
+        """Keep the first seconds of what is heard in `pcm` as the voice's short listen.
+
+        Raises:
+            UnknownVoice: no such voice.
+            BadAudioFile: there is nothing to hear in it, or it cannot be written.
+        """
+        self._find(name)
+        path = self._folder / f"{name}{SUFFIX}"
+        write_sample(cut_sample(pcm), path)
+        return path
+
+    def _find(self, name: str) -> _Source:
+        source = self._sources.get(name)
+        if source is None:
+            known = f"there are {', '.join(self.names)}" if self._sources else "there is none"
+            raise UnknownVoice(f"There is no voice {name[:64]!r}; {known}.")
+        return source
+
     def load(self, name: str) -> Voice:
         """A voice for a prompt; a recording is still to be encoded.
 
@@ -87,10 +124,7 @@ class VoiceLibrary:
             UnknownVoice: no such voice; the message lists those that there are.
             CheckpointError, BadAudioFile: its file is damaged, or for another model.
         """
-        source = self._sources.get(name)
-        if source is None:
-            known = f"there are {', '.join(self.names)}" if self._sources else "there is none"
-            raise UnknownVoice(f"There is no voice {name[:64]!r}; {known}.")
+        source = self._find(name)
         if source.path.suffix == ".wav":
             return read_clip(source.path)
         try:
@@ -102,7 +136,8 @@ class VoiceLibrary:
     def add(
         self, name: str, clip: Path, encode: Encode, embed: Embed, *, replace: bool = False
     ) -> Path:
-        """Make a voice of a recording and keep it as a `.pt` that the reference can load too.
+        """Make a voice of a recording and keep it as a `.pt` that the reference can load too, with
+        a short listen beside it.
 
         Raises:
             InvalidRequest: not a name for a voice, or one that is taken.
@@ -118,6 +153,7 @@ class VoiceLibrary:
         path = self._folder / f"{name}.pt"
         save_voice(voice, bundle_from_codes(self._spec, voice.codes, embed), path)
         self._sources[name] = _Source(path)
+        self.keep_sample(name, read_recording(clip))
         return path
 
 

@@ -7,8 +7,10 @@ import soundfile
 import torch
 
 from rtc_agent.model.checkpoint import load_lm
+from rtc_agent.model.folder import ModelFolder
 from rtc_agent.model.prompts import VoiceCodes, plan_prompt
 from rtc_agent.model.temporal import TemporalTransformer
+from rtc_agent.model.tiny import LetterTokenizer
 from tests.cli.command import Run, runner
 from tests.golden import golden_spec, replay, unpack
 
@@ -42,8 +44,30 @@ def test_a_recording_becomes_the_codes_of_the_reference(run: Run, model: Path, c
     fed = TemporalTransformer(spec.lm, weights).embed(columns[: len(saved["codes"]) - 1])
     assert torch.equal(saved["embeddings"][:, 0, 0], fed)
     listed = run("voices", "list", "--model", model, "--json").result
-    assert listed["voices"] == ["Ana"] and listed["default"] == "Ana"
-    assert run("voices", "list", "--model", model).out == "Ana (default)\n"
+    assert listed["voices"] == listed["samples"] == ["Ana"] and listed["default"] == "Ana"
+    assert run("voices", "list", "--model", model).out == "Ana (default, with a sample)\n"
+
+
+def test_a_sample_is_cut_from_the_recording_or_spoken_by_the_model(
+    run: Run, model: Path, clip: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Letters(LetterTokenizer):
+        def vocab_size(self) -> int:
+            return golden_spec("e2e_a").lm.text_card
+
+    monkeypatch.setattr(ModelFolder, "text_model", lambda folder: Letters())
+    monkeypatch.setattr("rtc_agent.cli.voices._LISTEN_S", 1)
+    assert run("voices", "add", "Ana", clip, "--model", model).status == 0
+    (model / "voices" / "Ana.sample.wav").unlink()
+    (model / "voices" / "Ben.wav").write_bytes(clip.read_bytes())
+    assert run("voices", "list", "--model", model, "--json").result["samples"] == []
+    for name in ("Ana", "Ben"):
+        outcome = run("voices", "sample", name, "--model", model, "--device", "cpu", "--json")
+        assert outcome.status == 0, outcome.err
+        sample, rate = soundfile.read(outcome.result["file"])
+        assert rate == 24_000 and 0 < len(sample) <= 4 * 24_000 and abs(sample).max() > 0.01
+    assert run("voices", "list", "--model", model, "--json").result["samples"] == ["Ana", "Ben"]
+    assert "no voice" in run("voices", "sample", "Eve", "--model", model).refusal
 
 
 def test_names_and_recordings_that_cannot_be(run: Run, model: Path, clip: Path) -> None:

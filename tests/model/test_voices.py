@@ -245,7 +245,30 @@ def test_added_voice_is_there_at_once_and_later(tmp_path: Path) -> None:
     with pytest.raises(InvalidRequest, match="already"):
         library.add("Ana", clip, encode, embed)
     library.add("Ana", clip, encode, embed, replace=True)
-    assert [p.name for p in (tmp_path / "voices").iterdir()] == ["Ana.pt"]
+    kept = sorted(p.name for p in (tmp_path / "voices").iterdir())
+    assert kept == ["Ana.pt", "Ana.sample.wav"]
+    assert VoiceLibrary(tmp_path, SPEC).names == ("Ana",), "a sample is no voice"
+
+
+def test_a_sample_is_the_first_seconds_of_what_is_heard(tmp_path: Path) -> None:
+    clip = tmp_path / "voices" / "Ben.wav"
+    clip.parent.mkdir()
+    spoken = np.concatenate([np.zeros(24_000, np.float32), speechlike(6.0)])
+    soundfile.write(clip, spoken, 24_000)
+    library = VoiceLibrary(tmp_path, SPEC)
+    assert library.samples == {}
+    recording = library.recording("Ben")
+    assert recording is not None
+    path = library.keep_sample("Ben", recording)
+    assert library.samples == {"Ben": str(path)} and library.names == ("Ben",)
+    sample, rate = soundfile.read(path)
+    assert rate == 24_000 and len(sample) == 4 * 24_000
+    assert np.abs(sample[:4_800]).max() > 0.01, "it begins where the voice does"
+    assert np.abs(sample[-24:]).max() < 0.01, "and fades out"
+    with pytest.raises(BadAudioFile, match="nothing to hear"):
+        library.keep_sample("Ben", np.zeros(48_000, np.float32))
+    with pytest.raises(UnknownVoice):
+        library.keep_sample("../Ben", recording)
 
 
 def test_a_voice_that_cannot_be_kept_is_a_refusal(tmp_path: Path) -> None:

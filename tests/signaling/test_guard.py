@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from signaling.guard import GUARD, WRONG_KEYS_PER_MINUTE, GuardRules
 from signaling.keyring import Key, Scope
 from signaling.parts import Access
+from tests.engine.fakes import FakeStepper
 from tests.signaling.site import OFFER, Site, StartClient, serving
 
 
@@ -133,6 +136,26 @@ async def test_relays_are_told_to_those_who_may_call(aiohttp_client: StartClient
             assert response.status == 200
             assert info["needs_key"] is not seen
             assert bool(info["ice_servers"]) is seen
+
+
+async def test_a_voice_can_be_listened_to_by_those_who_may_call(
+    aiohttp_client: StartClient, tmp_path: Path
+) -> None:
+    sample = tmp_path / "Ana.sample.wav"
+    sample.write_bytes(b"RIFF")
+    stepper = FakeStepper()
+    gone = {"Ana": str(sample), "Ben": str(tmp_path / "gone.wav")}
+    stepper.info = replace(stepper.info, voices=("Ana", "Ben", "Eve"), voice_samples=gone)
+    async with serving(aiohttp_client, stepper=stepper, access=Access(rules=RULES)) as it:
+        told = await (await it.client.get("/v1/info")).json()
+        assert told["voice_samples"] == ["Ana", "Ben"] and str(tmp_path) not in json.dumps(told)
+        for headers, status in (({}, 401), (bearer("ear"), 403), (bearer("caller"), 200)):
+            response = await it.client.get("/v1/voices/Ana/sample", headers=headers)
+            assert response.status == status
+        assert response.content_type == "audio/wav" and await response.read() == b"RIFF"
+        for voice in ("Ben", "Eve", "..Ana"):
+            path = f"/v1/voices/{voice}/sample"
+            assert (await it.client.get(path, headers=bearer("caller"))).status == 404
 
 
 async def test_listening_in_takes_a_key_for_it(aiohttp_client: StartClient) -> None:
