@@ -29,7 +29,7 @@ from rtc_agent.telephony.local_line import create_line
 from rtc_agent.telephony.phone_line import PhoneLine
 from rtc_agent.threads import in_daemon_thread
 from rtc_agent.traces import CallTraces, otlp_provider
-from rtc_agent.turn import IceServers
+from rtc_agent.turn import IceServers, is_turn
 from signaling.app import MAX_ADDRESS_BYTES, create_app
 from signaling.guard import GUARD
 from signaling.metrics import Metrics
@@ -167,6 +167,7 @@ def ice_settings(settings: Settings, issued: IceServers | None = None) -> IceSet
             credential=s.credential,
         )
         for s in (issued or IceServers.of(settings)).issue()
+        if settings.own_relay or not is_turn(s)
     )
     first, _, last = settings.ice_ports.partition("-")
     return IceSettings(

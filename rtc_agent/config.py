@@ -169,6 +169,11 @@ class Settings(BaseSettings):
     turn_ttl_s: int = Field(
         3600, ge=60, description="seconds for which such credentials open a relay"
     )
+    own_relay: bool = Field(
+        True,
+        description="open a TURN relay for this side of every call too; false, where callers or "
+        "their relays reach the server's UDP ports, spares the relay a port a call",
+    )
     connect_timeout_s: float = Field(
         15, gt=0, description="seconds an offer may take to become a connection"
     )

@@ -39,7 +39,7 @@ class IceServers:
         return [self._with_credentials(server, user) for server in self.servers]
 
     def _with_credentials(self, server: IceServer, user: str) -> IceServer:
-        if not self.secret or server.username or not _is_turn(server):
+        if not self.secret or server.username or not is_turn(server):
             return server
         username = f"{int(self.wall()) + self.ttl_s}:{user}"
         digest = hmac.digest(self.secret.encode(), username.encode(), "sha1")
@@ -47,6 +47,7 @@ class IceServers:
         return server.model_copy(update={"username": username, "credential": credential})
 
 
-def _is_turn(server: IceServer) -> bool:
+def is_turn(server: IceServer) -> bool:
+    """Whether it relays."""
     urls: Iterable[str] = [server.urls] if isinstance(server.urls, str) else server.urls
     return all(url.startswith("turn") for url in urls)

@@ -6,7 +6,10 @@ import base64
 import hashlib
 import hmac
 
-from rtc_agent.config import IceServer
+from pydantic import SecretStr
+
+from rtc_agent.call_server import ice_settings
+from rtc_agent.config import IceServer, Settings
 from rtc_agent.turn import IceServers
 
 TURN = IceServer(urls=["turn:turn.example:3478?transport=udp", "turns:turn.example:5349"])
@@ -21,6 +24,14 @@ def test_turn_servers_get_credentials_that_coturn_would_take() -> None:
     expected = hmac.new(b"shared", b"1600:caller", hashlib.sha1).digest()
     assert base64.b64decode(turn.credential or "") == expected
     assert (stun, own) == (STUN, OWN)
+
+
+def test_the_server_may_do_without_a_relay_of_its_own() -> None:
+    settings = Settings(ice_servers=[TURN, STUN], turn_secret=SecretStr("shared"))
+    assert len(ice_settings(settings).servers) == 2
+    assert ice_settings(settings).servers[0].credential
+    spared = settings.model_copy(update={"own_relay": False})
+    assert [server.urls for server in ice_settings(spared).servers] == [(STUN.urls,)]
 
 
 def test_without_a_secret_they_stay_as_they_are() -> None:
