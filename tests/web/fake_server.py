@@ -18,7 +18,8 @@ from aiortc import (
 from aiortc.contrib.media import MediaRelay
 
 PAGE = Path(__file__).parents[2] / "web"
-STRICT_CSP = "default-src 'self'"
+CSP = "default-src 'self'; media-src 'self' blob:"
+"""As strict as the real server's, for what the page does."""
 
 INFO: dict[str, Any] = {
     "agent": "echo",
@@ -26,6 +27,7 @@ INFO: dict[str, Any] = {
     "notice": "",
     "capabilities": {},
     "voices": [],
+    "voice_samples": [],
     "default_voice": None,
     "takes_persona": False,
     "persona_max_chars": 0,
@@ -60,6 +62,8 @@ class FakeServer:
         """Requests that brought `candidates`."""
         self.received: list[dict[str, Any]] = []
         """Messages of the page's text channel."""
+        self.sample = b""
+        """A WAV: what every voice that has a sample sounds like."""
         self.answers_pings = True
         self.ready = True
         """Whether `ready` is sent as soon as the channel is open."""
@@ -75,6 +79,7 @@ class FakeServer:
         app = web.Application()
         app.router.add_get("/", self._index)
         app.router.add_get("/v1/info", self._info)
+        app.router.add_get("/v1/voices/{voice}/sample", self._sample)
         app.router.add_post("/api/offer", self._offer)
         app.router.add_patch("/api/offer", self._patch)
         app.router.add_static("/", PAGE)
@@ -167,6 +172,11 @@ class FakeServer:
     async def _info(self, _: web.Request) -> web.StreamResponse:
         return web.json_response(self.info)
 
+    async def _sample(self, request: web.Request) -> web.StreamResponse:
+        if request.match_info["voice"] not in self.info["voice_samples"]:
+            return await refusal(404, "no_sample", "There is none.")(request)
+        return web.Response(body=self.sample, content_type="audio/wav")
+
     async def _offer(self, request: web.Request) -> web.StreamResponse:
         self.offers.append(await request.json())
         return await self.respond(request)
@@ -178,4 +188,4 @@ class FakeServer:
         return web.json_response({"status": "success"})
 
     async def _headers(self, _: web.Request, response: web.StreamResponse) -> None:
-        response.headers["Content-Security-Policy"] = STRICT_CSP
+        response.headers["Content-Security-Policy"] = CSP

@@ -25,8 +25,11 @@ PERSONA_AGENT = {
     "description": "A voice agent that listens while it talks.",
     "voices": ["NATF0", "NATF1", "NATM0"],
     "default_voice": "NATM0",
+    "voice_samples": ["NATM0"],
     "takes_persona": True,
     "persona_max_chars": 600,
+    "capabilities": {"recording": True},
+    "recording_days": 30,
 }
 STATS = {
     "packets_received": 500,
@@ -68,12 +71,14 @@ def _talk(server: FakeServer) -> None:
 
 
 async def _live(page: Page, server: FakeServer) -> None:
-    """With every panel open, a warning, and a recording in the making."""
+    """With every panel open, a warning, and recordings in the making on both sides."""
     server.info |= PERSONA_AGENT
     await open_page(page, server.url)
     await page.get_by_role("button", name="Museum guide").click()
+    await page.get_by_label("The server may record").check()
     await page.click(START)
     await reach(page, "live")
+    server.send("notice", code="recording", message="This call is recorded, as you agreed.")
     _talk(server)
     await page.click("#quality summary")
     for step in range(6):

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import io
+import re
+import wave
+
+import numpy as np
 import pytest
 from playwright.async_api import Page, expect
 
 from tests.web.fake_server import FakeServer
-from tests.web.page_driver import HANG_UP, MUTE, STATE, go_live, open_page, reach
+from tests.web.page_driver import HANG_UP, MUTE, START, STATE, go_live, open_page, reach
 from tests.web.states import PERSONA_AGENT
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
@@ -28,6 +33,71 @@ async def test_an_example_fills_the_persona_and_is_counted(page: Page, server: F
     await page.get_by_role("textbox", name="Persona").press("End")
     await page.keyboard.type("!")
     await expect(example).to_have_attribute("aria-pressed", "false")
+
+
+def tone(seconds: float) -> bytes:
+    """A WAV file of it."""
+    wav = io.BytesIO()
+    with wave.open(wav, "wb") as target:
+        target.setparams((1, 2, 24_000, 0, "NONE", ""))
+        at = np.arange(round(seconds * 24_000))
+        target.writeframes((8_000 * np.sin(at / 20)).astype("<i2").tobytes())
+    return wav.getvalue()
+
+
+async def test_a_voice_can_be_listened_to_before_the_call(page: Page, server: FakeServer) -> None:
+    server.info |= PERSONA_AGENT | {"voice_samples": ["NATM0", "NATF1"]}
+    server.sample = tone(0.4)
+    await open_page(page, server.url)
+    listen, voice = page.locator("#listen"), page.get_by_label("Voice", exact=True)
+    await expect(listen).to_have_accessible_name("Listen to NATM0")
+    await listen.focus()
+    await page.keyboard.press("Enter")
+    await expect(listen).to_have_attribute("aria-pressed", "false")
+    await expect(page.locator("#listen-result")).to_be_empty()
+
+    server.sample = tone(30)
+    await listen.click()
+    await expect(listen).to_have_text("Stop")
+    await voice.select_option("NATF0")
+    await expect(listen).to_be_hidden()
+    await voice.select_option("NATF1")
+    await expect(listen).to_have_attribute("aria-pressed", "false")
+    await listen.click()
+    await expect(listen).to_have_attribute("aria-pressed", "true")
+    await page.click(START)
+    await reach(page, "live")
+    await expect(listen).to_have_attribute("aria-pressed", "false")
+    await expect(listen).to_be_disabled()
+    await page.click(HANG_UP)
+    server.info["voice_samples"] = []
+    await listen.click()
+    await expect(page.locator("#listen-result")).to_have_text("The sample could not be played.")
+
+
+async def test_a_call_is_recorded_by_who_agreed_and_is_told(page: Page, server: FakeServer) -> None:
+    await go_live(page, server.url)
+    await expect(page.locator("#consent-field")).to_be_hidden()
+    server.info |= {"capabilities": {"recording": True}, "recording_days": 30}
+    await open_page(page, server.url)
+    consent = page.get_by_label("The server may record this call")
+    await expect(consent).not_to_be_checked()
+    await expect(consent).to_have_accessible_description(re.compile("deleted after 30 days"))
+    await page.click(START)
+    await reach(page, "live")
+    await expect(consent).to_be_disabled()
+    await expect(page.locator("#recorded")).to_be_hidden()
+    await page.click(HANG_UP)
+    await consent.check()
+    await page.click(START)
+    await reach(page, "live")
+    server.send("notice", code="recording", message="This call is recorded, as you agreed.")
+    await expect(page.locator("#recorded")).to_be_visible()
+    await expect(page.locator("#announcement")).to_contain_text("recorded")
+    await page.click(HANG_UP)
+    await expect(page.locator("#recorded")).to_be_hidden()
+    asked = [offer["request_data"] for offer in server.offers]
+    assert asked == [{}, {}, {"recording_consent": True}]
 
 
 async def test_only_examples_that_fit_are_offered(page: Page, server: FakeServer) -> None:

@@ -7,6 +7,7 @@ import { element } from "./dom.js";
 import { spoken } from "./format.js";
 import { Keep } from "./keep.js";
 import { Levels } from "./levels.js";
+import { Listen } from "./listen.js";
 import { Measure } from "./measure.js";
 import * as microphone from "./microphone.js";
 import { listenForMute } from "./mute.js";
@@ -28,6 +29,7 @@ const sound = new Sound(element("remote"), view.showSoundBlocked);
 const captions = new Captions(showMessage);
 const keep = new Keep(transcript);
 const panel = new QualityPanel();
+const listen = new Listen();
 
 let info = null;
 /** The call in progress, or null. */
@@ -48,6 +50,7 @@ async function lookForServer() {
   }
   view.showInfo(info);
   showSetup(info);
+  listen.offer(info.voice_samples);
   captions.atOnce = captionsAtOnce();
   if (call) return;
   view.showProblem(null);
@@ -67,6 +70,7 @@ function startCall() {
   if (call) return;
   clearInterval(retryTimer);
   view.showProblem(null);
+  listen.stop();
   const started = new Call({
     microphone: element("microphone").value,
     requestData: chosenSetup(),
@@ -79,6 +83,7 @@ function startCall() {
   sound.prime();
   transcript.begin(view.agentName(info?.agent));
   view.showMuted(false);
+  view.showRecorded(false);
   view.showClock(null);
   view.clearFacts();
   scope.setMuted(false);
@@ -123,6 +128,7 @@ function follow(started, taps, measured) {
     scope.stop();
     measured.end();
     keep.end();
+    view.showRecorded(false);
     taps.close();
     call = measure = null;
     showOver(started, detail);
@@ -144,6 +150,7 @@ function showMessage(message) {
     case "notice":
       transcript.addNote(message.message ?? message.code, message.t_ms);
       view.announce(message.message ?? message.code);
+      if (message.code === "recording") view.showRecorded(true);
       break;
   }
 }

@@ -8,7 +8,8 @@ const REQUEST_TIMEOUT_MS = 10_000;
 /** Paths are relative to the page, so that the whole may sit under a prefix behind a proxy. */
 const url = (path) => new URL(path, document.baseURI);
 
-async function request(path, options = {}) {
+/** @returns {Promise<Response>} what is not refused */
+async function send(path, options = {}) {
   let response;
   try {
     response = await fetch(url(path), {
@@ -21,6 +22,11 @@ async function request(path, options = {}) {
     throw new CallProblem("unreachable", { detail: error.message });
   }
   if (!response.ok) throw await refusal(response);
+  return response;
+}
+
+async function request(path, options) {
+  const response = await send(path, options);
   try {
     return await response.json();
   } catch {
@@ -52,9 +58,15 @@ const json = (method, body) => ({
 /** Agent, voices, slots, ICE servers, as `/v1/info` gives them. */
 export const fetchInfo = () => request("v1/info");
 
+/** @param {string} voice @returns {Promise<Blob>} a few seconds of it @throws {CallProblem} */
+export async function fetchSample(voice) {
+  const response = await send(`v1/voices/${encodeURIComponent(voice)}/sample`);
+  return response.blob();
+}
+
 /**
  * @param {RTCSessionDescription} description
- * @param {{voice?: string, persona?: string}} requestData
+ * @param {{voice?: string, persona?: string, recording_consent?: boolean}} requestData
  * @param {string | null} pcId of a call whose connection this one replaces
  * @returns {Promise<{sdp: string, type: "answer", pc_id: string}>}
  */

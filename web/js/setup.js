@@ -21,7 +21,16 @@ export function showSetup(info) {
   element("persona-field").hidden = !info.takes_persona;
   element("choices").hidden = voices.length === 0 && !info.takes_persona;
   if (info.takes_persona) showPersona(info.persona_max_chars ?? 0, wanted.persona);
+  showConsent(Boolean(info.capabilities?.recording), info.recording_days);
   if (wanted.captions) element("captions-timed").checked = wanted.captions !== "at-once";
+}
+
+/** @param {boolean} records the server records calls of those who agree @param {number | null | undefined} days */
+function showConsent(records, days) {
+  element("consent-field").hidden = element("consent-words").hidden = !records;
+  if (!records) element("consent").checked = false;
+  const until = days ? `It is deleted after ${days} ${days === 1 ? "day" : "days"}.` : "It is kept until somebody deletes it.";
+  element("consent-words").textContent = `Both voices, and what the agent says in writing. ${until}`;
 }
 
 function showPersona(maxChars, wanted) {
@@ -63,6 +72,7 @@ function countPersona() {
 /** @param {boolean} locked a call is in progress: what its agent is cannot be changed */
 export function lockSetup(locked) {
   element("choices").disabled = locked;
+  element("consent").disabled = locked;
   element("setup-title").textContent = headingOf(locked);
   element("setup-locked").hidden = !locked || element("choices").hidden;
 }
@@ -72,12 +82,13 @@ function headingOf(locked) {
   return element("choices").hidden ? "Settings" : "Chosen for this call";
 }
 
-/** @returns {{voice?: string, persona?: string}} only what this agent takes */
+/** @returns {{voice?: string, persona?: string, recording_consent?: boolean}} only what this server takes */
 export function chosenSetup() {
   const chosen = {};
   if (!element("voice-field").hidden) chosen.voice = element("voice").value;
   const persona = element("persona").value.trim();
   if (!element("persona-field").hidden && persona) chosen.persona = persona;
+  if (element("consent").checked) chosen.recording_consent = true;
   return chosen;
 }
 

@@ -106,6 +106,11 @@ export function showMuted(muted) {
   }
 }
 
+/** @param {boolean} recorded by the server, which said so */
+export function showRecorded(recorded) {
+  element("recorded").hidden = !recorded;
+}
+
 /** @param {number | null} ms since the call went live, or null for no call */
 export function showClock(ms) {
   element("clock").hidden = ms === null;
