@@ -14,13 +14,12 @@ DEFAULT_NAME = NAMES[0]
 ASKED = (
     *("what is your name", "what's your name", "who are you", "what are you called"),
     *("tell me your name", "do you have a name", "may i know your name"),
-    *("what should i call you", "how are you called"),
+    *("what should i call you", "what do i call you"),
     *("who am i talking to", "who am i speaking with", "who is this", "your name please"),
     *(
         "can you tell me your name",
         "say your name",
         "what do people call you",
-        "how are you called",
     ),
     *("what was your name again", "and what is your name", "introduce yourself"),
 )

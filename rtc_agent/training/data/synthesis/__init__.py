@@ -1,0 +1,1 @@
+"""Free speech synthesisers, driven as programs or libraries to make training data."""
