@@ -21,6 +21,7 @@ from rtc_agent.engine.stepper import FRAME_SAMPLES, Mask, Pcm, SamplingSpec, Ses
 from rtc_agent.errors import RtcAgentError
 from rtc_agent.model.backend import Backend
 from rtc_agent.model.frame_model import FrameModel
+from rtc_agent.model.temporal import TemporalTransformer
 
 WINDOWS = ("full", "minute", "empty")
 """Where the measured ticks begin: with the ring full, 60 s into the call, at its start."""
@@ -61,6 +62,9 @@ class TickRow:
     """Weights once and live keys and values once, at the rate of a device copy."""
     memory_gib: float
     """Taken of the device by this process, its libraries and largest temporaries included."""
+    peak_gib: float
+    """The most that this process took of it from the loading of the model on, as `memory_gib`; what
+    measuring the copy rate takes is not in it."""
     stages_ms: StageTimes | None
     trace: Trace | None
     open: Openings | None = field(default=None)
@@ -78,6 +82,7 @@ class TickBench:
         self._parts, self._backend, self._kv = parts, backend, kv_dtype
         self._ticks = ticks
         self._device = parts.lm.device
+        self._loading_peak = self._peak_reserved()
         self.copy_rate = copy_rate(self._device) if self._device.type == "cuda" else None
         """Bytes a second, read plus written, of a large copy on the device."""
 
@@ -89,8 +94,9 @@ class TickBench:
         """
         if self._device.type == "cuda":
             torch.cuda.empty_cache()
+            torch.cuda.reset_peak_memory_stats(self._device)
         stepper = LockstepStepper(
-            self._parts, sessions, backend=self._backend, prefix_bytes=8 * _GIB
+            self._parts, sessions, backend=self._backend, prefix_bytes=self._prefix_bytes()
         )
         for slot in range(sessions):
             for _ in stepper.open(slot, SessionSpec("first", None, SamplingSpec(seed=slot))):
@@ -115,6 +121,7 @@ class TickBench:
                 tick_ms=Percentiles.of(times),
                 floor_ms=self._floor_ms(stepper, window),
                 memory_gib=round(self._taken() / _GIB, 2),
+                peak_gib=round(self._peak() / _GIB, 2),
                 stages_ms=stages,
                 trace=trace,
                 open=self._open(stepper, pcm, live) if window == "full" else None,
@@ -185,6 +192,22 @@ class TickBench:
         read = weights + stepper.slots * held * position
         return round(float(1e3 * read / self.copy_rate), 2)
 
+    def _prefix_bytes(self) -> int:
+        """Room for the two prompts that are opened again once they are known."""
+        temporal = TemporalTransformer(self._parts.spec.lm, self._parts.lm)
+        return 2 * temporal.prefix_nbytes(getattr(self._parts.voices, "frames", 0))
+
+    def _peak_reserved(self) -> int:
+        if self._device.type != "cuda":
+            return 0
+        return int(torch.cuda.max_memory_reserved(self._device))
+
+    def _peak(self) -> int:
+        if self._device.type != "cuda":
+            return 0
+        beside = self._taken() - int(torch.cuda.memory_reserved(self._device))
+        return beside + max(self._loading_peak, self._peak_reserved())
+
     def _taken(self) -> int:
         if self._device.type != "cuda":
             return 0
@@ -217,7 +240,9 @@ def place(bank: FrameModel, position: int) -> None:
 
 def copy_rate(device: torch.device) -> float:
     """Bytes a second, read plus written, of a large copy on a device."""
-    source = torch.empty(2 * _GIB, dtype=torch.uint8, device=device).random_()
+    # Far more than a cache holds, and no more than stands free beside a model on a small card.
+    size = min(2 * _GIB, int(torch.cuda.mem_get_info(device)[0]) // 4)
+    source = torch.empty(size, dtype=torch.uint8, device=device).random_()
     target = torch.empty_like(source)
     best = 0.0
     for _ in range(8):

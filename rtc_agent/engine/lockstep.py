@@ -348,7 +348,9 @@ class LockstepSessions(Generic[Bank]):
         if isinstance(voice, VoiceClip):
             voice = yield from encode_clip(self._clip_encoder, voice, self._clip_frames)
         plan = plan_prompt(self._parts.spec, voice, persona)
-        return (yield from run_plan(self.banks[0].lm.temporal, plan, self._chunk))
+        temporal = self.banks[0].lm.temporal
+        self.prefixes.make_room(temporal.prefix_nbytes(plan.length))
+        return (yield from run_plan(temporal, plan, self._chunk))
 
 
 class LockstepStepper(LockstepSessions[FrameModel]):

@@ -33,15 +33,20 @@ class PrefixCache:
             self._entries.move_to_end(key)
         return opening
 
+    def make_room(self, size: int) -> None:
+        """Let go of what a prompt of so many bytes would push out; before it is run, so that it
+        and the kept ones never take more than `max_bytes` together."""
+        while self._entries and self._bytes + size > self._max_bytes:
+            _, oldest = self._entries.popitem(last=False)
+            self._bytes -= oldest.prefix.nbytes
+
     def put(self, key: PromptKey, opening: Opening) -> None:
         """Hold an opening; one larger than the whole cache is not held."""
         self.drop(key)
         size = opening.prefix.nbytes
         if size > self._max_bytes:
             return
-        while self._bytes + size > self._max_bytes:
-            _, oldest = self._entries.popitem(last=False)
-            self._bytes -= oldest.prefix.nbytes
+        self.make_room(size)
         self._entries[key] = opening
         self._bytes += size
 

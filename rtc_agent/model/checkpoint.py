@@ -85,11 +85,16 @@ class CheckpointFile:
                 )
         return found
 
-    def read(self, key: str, rows: int | None = None) -> Tensor:
-        """The tensor of `key`, or its first `rows` rows, on the device and in the dtype."""
-        raw = self._take(key, rows)
+    def read(self, key: str, rows: int | slice | None = None) -> Tensor:
+        """The tensor of `key`, or some of its rows, on the device and in the dtype.
+
+        Args:
+            rows: how many, from the first, or which; None: all.
+        """
+        part = rows if isinstance(rows, slice) else slice(rows)
+        raw = self._take(key, part)
         if (scale := self._scales.get(key)) is not None:
-            factor = self._take(key + SCALE_SUFFIX, None if scale[0] == 1 else rows)
+            factor = self._take(key + SCALE_SUFFIX, slice(None) if scale[0] == 1 else part)
             tensor = (raw.float() * factor.float()).to(self._dtype)
         else:
             tensor = raw.to(self._dtype)
@@ -99,9 +104,8 @@ class CheckpointFile:
         # that the file may be replaced while the model runs.
         return tensor.clone() if tensor.device.type == "cpu" and tensor is raw else tensor
 
-    def _take(self, key: str, rows: int | None) -> Tensor:
-        piece = self._file.get_slice(key)
-        raw: Tensor = piece[:] if rows is None else piece[:rows]
+    def _take(self, key: str, rows: slice) -> Tensor:
+        raw: Tensor = self._file.get_slice(key)[rows]
         self._done += raw.numel() * raw.element_size()
         return raw
 
@@ -178,7 +182,19 @@ def load_lm(
         parts = [file.read(k) for k in list(split[key])[:DEPFORMER_STEPS]]
         return parts[0] if len(parts) == 1 else torch.cat(parts)
 
-    return assemble_lm(spec, fetch, form)
+    def fetch_rows(key: str, rows: slice) -> Tensor:
+        if key not in split:
+            return file.read(key, rows)
+        # A key of several parts is one a step; the temporal transformer's have one.
+        height = next(iter(split[key].values()))[0]
+        parts = []
+        for i, part in enumerate(split[key]):
+            first, last = max(0, rows.start - i * height), min(height, rows.stop - i * height)
+            if first < last:
+                parts.append(file.read(part, slice(first, last)))
+        return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+    return assemble_lm(spec, fetch, form, fetch_rows)
 
 
 def _steps_in(found: Mapping[str, tuple[int, ...]], spec: LmSpec) -> int:

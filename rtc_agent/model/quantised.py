@@ -6,7 +6,8 @@ squared error. Only the large matrices are narrowed; embeddings, norms and the t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -21,8 +22,10 @@ GROUP = 32
 """Inputs that share a scale in four bits, at most."""
 _LEAST_GROUP = 16
 """Shorter ones are not worth their scales, nor can tensor cores take them."""
-_AT_ONCE = 1 << 24
-"""Numbers that are widened or narrowed at once."""
+_NARROW_AT_ONCE = 1 << 22
+"""Numbers that are narrowed at once; what that works with is several times their size."""
+_WIDEN_AT_ONCE = 1 << 23
+"""Numbers that are widened at once. Fewer would keep a GPU waiting for launches."""
 _SHRINKS = (1.0, 0.95, 0.9, 0.85, 0.8, 0.7)
 """Parts of a group's largest weight that its largest step may stand for."""
 
@@ -56,6 +59,14 @@ class QuantisedWeight:
         """One matrix of a stack."""
         return QuantisedWeight(self.values[index], self.scales[index], self.bits)
 
+    def unflatten(self, matrices: int) -> QuantisedWeight:
+        """A matrix as a stack of so many, each of as many of its rows."""
+        return QuantisedWeight(
+            self.values.unflatten(0, (matrices, -1)),
+            self.scales.unflatten(0, (matrices, -1)),
+            self.bits,
+        )
+
     def flatten(self, start: int, end: int) -> QuantisedWeight:
         """A stack's matrices one under the other."""
         return QuantisedWeight(
@@ -83,36 +94,60 @@ def linear(x: Tensor, weight: Weight) -> Tensor:
     """`x · weightᵀ`, for one matrix in whatever form; a narrow one is widened a part at a time."""
     if isinstance(weight, Tensor):
         return F.linear(x, weight)
-    parts = [F.linear(x, part.dense(x.dtype)) for part in weight.split(_rows_at_once(weight.shape))]
+    rows = max(1, _WIDEN_AT_ONCE // weight.shape[-1])
+    parts = [F.linear(x, part.dense(x.dtype)) for part in weight.split(rows)]
     return parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
 
 
 def narrowed(weight: Tensor, bits: int) -> Weight:
     """A matrix [..., N, K] in so many bits; as it is where its rows are too short for groups."""
-    group = _group(weight.shape[-1])
-    if group < _LEAST_GROUP:
+    if not can_narrow(weight.shape):
         return weight
-    if weight.ndim > 2:
-        stacked = [_narrow(part, bits, group) for part in weight]
-        return _joined(torch.stack, stacked, bits)
-    return _narrow(weight, bits, group)
+    rows = weight.flatten(0, -2)
+    return narrowed_in_parts(weight.shape, bits, lambda part: rows[part])
 
 
-def _narrow(weight: Tensor, bits: int, group: int) -> QuantisedWeight:
-    """A few rows at a time: what is worked with is several times the size of what is kept."""
-    parts = weight.split(_rows_at_once(weight.shape))
-    narrow = _eight_bits if bits == 8 else _four_bits
-    return _joined(torch.cat, [narrow(part, group) for part in parts], bits)
+def can_narrow(shape: Sequence[int]) -> bool:
+    """Whether rows are long enough for groups that share a scale."""
+    return _group(shape[-1]) >= _LEAST_GROUP
 
 
-def _joined(
-    join: Callable[[list[Tensor]], Tensor], parts: list[QuantisedWeight], bits: int
+def narrowed_in_parts(
+    shape: Sequence[int], bits: int, wide: Callable[[slice], Tensor]
 ) -> QuantisedWeight:
-    return QuantisedWeight(join([p.values for p in parts]), join([p.scales for p in parts]), bits)
+    """A matrix [..., N, K] in so many bits, of which no more than a few rows are ever wide.
+
+    Args:
+        wide: gives some of all its rows, [rows, K].
+    """
+    *lead, columns = shape
+    group = _group(columns)
+    narrow = _eight_bits if bits == 8 else _four_bits
+    values = scales = None
+    for part in _parts(math.prod(lead), columns, _NARROW_AT_ONCE):
+        made = narrow(wide(part), group)
+        if values is None or scales is None:
+            values = made.values.new_empty((math.prod(lead), *made.values.shape[1:]))
+            scales = made.scales.new_empty((math.prod(lead), *made.scales.shape[1:]))
+        values[part], scales[part] = made.values, made.scales
+    if values is None or scales is None:
+        raise ValueError(f"a matrix of {list(shape)} has no rows")
+    return QuantisedWeight(
+        values.view(*lead, *values.shape[1:]), scales.view(*lead, *scales.shape[1:]), bits
+    )
 
 
-def _rows_at_once(shape: Sequence[int]) -> int:
-    return max(1, _AT_ONCE // shape[-1])
+def stacked(matrices: Iterable[QuantisedWeight]) -> QuantisedWeight:
+    """Matrices of one shape and form as a stack."""
+    made = list(matrices)
+    return QuantisedWeight(
+        torch.stack([m.values for m in made]), torch.stack([m.scales for m in made]), made[0].bits
+    )
+
+
+def _parts(rows: int, columns: int, at_once: int) -> Iterator[slice]:
+    step = max(1, at_once // columns)
+    return (slice(first, min(first + step, rows)) for first in range(0, rows, step))
 
 
 def _group(columns: int) -> int:
@@ -129,17 +164,18 @@ def _eight_bits(weight: Tensor, _: int) -> QuantisedWeight:
 
 
 def _four_bits(weight: Tensor, group: int) -> QuantisedWeight:
-    grouped = weight.float().unflatten(-1, (-1, group))
+    grouped = weight.to(torch.float32, copy=True).unflatten(-1, (-1, group))
     largest = grouped.abs().amax(-1).clamp(min=1e-6)
     best = torch.full_like(largest, float("inf"))
     scales = largest / 7
     for shrink in _SHRINKS:
         tried = (largest * (shrink / 7)).half().float()
         steps = (grouped / tried[..., None]).round_().clamp_(-8, 7)
-        error = (steps * tried[..., None] - grouped).square().sum(-1)
+        error = steps.mul_(tried[..., None]).sub_(grouped).square_().sum(-1)
+        del steps
         better = error < best
         scales = torch.where(better, tried, scales)
         best = torch.where(better, error, best)
-    steps = (grouped / scales[..., None]).round_().clamp_(-8, 7).add_(8).to(torch.uint8)
+    steps = grouped.div_(scales[..., None]).round_().clamp_(-8, 7).add_(8).to(torch.uint8)
     low, high = steps.flatten(-2).chunk(2, dim=-1)
     return QuantisedWeight((low | (high << 4)).contiguous(), scales.half(), 4)

@@ -112,6 +112,12 @@ class TemporalTransformer:
         """A run of the `length` positions of a prompt, none run yet."""
         return Prefill(self)
 
+    def prefix_nbytes(self, length: int) -> int:
+        """Of a prompt's `Prefix`."""
+        spec = self.spec
+        size: int = self.weights.dtype.itemsize
+        return size * (2 * spec.num_layers * min(length, spec.window) + 1) * spec.dim
+
     def embed(self, columns: Tensor) -> Tensor:
         """Token columns [n, 17] to inputs [n, dim].
 

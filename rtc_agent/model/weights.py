@@ -4,15 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
 
-from rtc_agent.model.quantised import Weight, WeightFormat, narrowed
+from rtc_agent.model.quantised import (
+    Weight,
+    WeightFormat,
+    can_narrow,
+    narrowed_in_parts,
+    stacked,
+)
 from rtc_agent.model.spec import COLUMN_ROWS, DEPFORMER_STEPS, LmSpec
 
 Fetch = Callable[[str, int | None], Tensor]
 """Key (of `LmSpec.shapes` or `MimiSpec.shapes`) and how many leading rows to take (None: all)."""
+FetchRows = Callable[[str, slice], Tensor]
+"""Key and which of its rows to take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,23 +92,48 @@ class LmWeights:
         return self.text_linear.dtype
 
 
-def assemble_lm(spec: LmSpec, fetch: Fetch, form: WeightFormat = "model") -> LmWeights:
+def assemble_lm(
+    spec: LmSpec,
+    fetch: Fetch,
+    form: WeightFormat = "model",
+    fetch_rows: FetchRows | None = None,
+) -> LmWeights:
     """Group the language model's tensors; steps of the depformer past the eighth are not fetched.
 
-    Tensors that are used stacked are copied into place one by one, and narrowed as soon as they
-    are there, so that the peak is the model and one tensor more.
+    Tensors that are used stacked are copied into place one by one, so that the peak is the model
+    and one tensor more. Those that are narrowed are so a few rows at a time: with `fetch_rows`
+    none of them is ever wide as a whole.
 
     Args:
         form: of the transformers' matrices; with int4 the depformer, where an error goes into the
             next code at once, keeps eight bits.
     """
     steps, e = DEPFORMER_STEPS, spec.depformer_dim
+    shapes = spec.shapes(steps)
 
-    def wide_or(bits: int) -> Callable[[Tensor], Weight]:
-        return lambda weight: weight if form == "model" else narrowed(weight, bits)
+    def rows_of(key: str) -> Callable[[slice], Tensor]:
+        if fetch_rows is not None:
+            return partial(fetch_rows, key)
+        whole = fetch(key, shapes[key][0])
+        return lambda part: whole[part]
 
-    matrix = wide_or(4 if form == "int4" else 8)
-    step_matrix = wide_or(8)
+    def matrix(key: str, bits: int = 4 if form == "int4" else 8) -> Weight:
+        if form == "model" or not can_narrow(shapes[key]):
+            return fetch(key, shapes[key][0])
+        return narrowed_in_parts(shapes[key], bits, rows_of(key))
+
+    def step_matrix(key: str, rows: int) -> Weight:
+        """One key of all steps, one under the other."""
+        weight = matrix(key, 8)
+        if isinstance(weight, Tensor):
+            return weight.view(steps, rows, -1)
+        return weight.unflatten(steps)
+
+    def step_matrices(keys: list[str]) -> Weight:
+        """A key a step."""
+        if form == "model" or not can_narrow(shapes[keys[0]]):
+            return stack(keys)
+        return stacked(narrowed_in_parts(shapes[key], 8, rows_of(key)) for key in keys)
 
     def stack(keys: list[str], spare_rows: int = 0) -> Tensor:
         first = fetch(keys[0], None)
@@ -114,26 +148,22 @@ def assemble_lm(spec: LmSpec, fetch: Fetch, form: WeightFormat = "model") -> LmW
         p = f"transformer.layers.{i}."
         return TemporalLayer(
             norm1=fetch(p + "norm1.alpha", None).flatten(),
-            in_proj=matrix(fetch(p + "self_attn.in_proj_weight", None)),
-            out_proj=matrix(fetch(p + "self_attn.out_proj.weight", None)),
+            in_proj=matrix(p + "self_attn.in_proj_weight"),
+            out_proj=matrix(p + "self_attn.out_proj.weight"),
             norm2=fetch(p + "norm2.alpha", None).flatten(),
-            linear_in=matrix(fetch(p + "gating.linear_in.weight", None)),
-            linear_out=matrix(fetch(p + "gating.linear_out.weight", None)),
+            linear_in=matrix(p + "gating.linear_in.weight"),
+            linear_out=matrix(p + "gating.linear_out.weight"),
         )
 
     def depformer(i: int) -> DepformerLayer:
         p = f"depformer.layers.{i}."
-        in_proj = fetch(p + "self_attn.in_proj_weight", steps * 3 * e)
-        out_proj = fetch(p + "self_attn.out_proj.weight", steps * e)
         return DepformerLayer(
             norm1=fetch(p + "norm1.alpha", None).flatten(),
-            in_proj=step_matrix(in_proj.view(steps, 3 * e, e)),
-            out_proj=step_matrix(out_proj.view(steps, e, e)),
+            in_proj=step_matrix(p + "self_attn.in_proj_weight", 3 * e),
+            out_proj=step_matrix(p + "self_attn.out_proj.weight", e),
             norm2=fetch(p + "norm2.alpha", None).flatten(),
-            linear_in=step_matrix(stack([f"{p}gating.{k}.linear_in.weight" for k in range(steps)])),
-            linear_out=step_matrix(
-                stack([f"{p}gating.{k}.linear_out.weight" for k in range(steps)])
-            ),
+            linear_in=step_matrices([f"{p}gating.{k}.linear_in.weight" for k in range(steps)]),
+            linear_out=step_matrices([f"{p}gating.{k}.linear_out.weight" for k in range(steps)]),
         )
 
     return LmWeights(
@@ -142,9 +172,9 @@ def assemble_lm(spec: LmSpec, fetch: Fetch, form: WeightFormat = "model") -> LmW
         layers=tuple(temporal(i) for i in range(spec.num_layers)),
         out_norm=fetch("out_norm.alpha", None).flatten(),
         text_linear=fetch("text_linear.weight", None),
-        dep_in=step_matrix(stack([f"depformer_in.{k}.weight" for k in range(steps)])),
+        dep_in=step_matrices([f"depformer_in.{k}.weight" for k in range(steps)]),
         dep_text_emb=stack(["depformer_text_emb.weight"], spare_rows=1)[0],
         dep_audio_emb=stack([f"depformer_emb.{k}.weight" for k in range(steps - 1)], spare_rows=1),
         dep_layers=tuple(depformer(i) for i in range(spec.depformer_num_layers)),
-        dep_heads=step_matrix(stack([f"linears.{k}.weight" for k in range(steps)])),
+        dep_heads=step_matrices([f"linears.{k}.weight" for k in range(steps)]),
     )

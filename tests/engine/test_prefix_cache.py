@@ -46,3 +46,14 @@ def test_what_is_larger_than_the_cache_is_not_held() -> None:
     assert cache.get(("small", ())) is not None
     cache.clear()
     assert (len(cache), cache.nbytes) == (0, 0)
+
+
+def test_room_is_made_before_a_prompt_is_run() -> None:
+    cache = PrefixCache(3 * SIZE)
+    for name in "abc":
+        cache.put((name, ()), _opening(10))
+    cache.make_room(2 * SIZE)
+    assert (len(cache), cache.nbytes) == (1, SIZE)
+    assert cache.get(("c", ())) is not None
+    cache.make_room(100 * SIZE)
+    assert len(cache) == 0

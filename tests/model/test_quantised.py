@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import math
+from pathlib import Path
+
 import pytest
 import torch
 import torch.nn.functional as F
+from safetensors.torch import save_file
 
+from rtc_agent.model import quantised
 from rtc_agent.model.checkpoint import load_lm
 from rtc_agent.model.lm import LanguageModel
 from rtc_agent.model.memory_plan import memory_need
 from rtc_agent.model.quantised import QuantisedWeight, WeightFormat, linear, narrowed
 from rtc_agent.model.random_weights import random_lm
 from rtc_agent.model.spec import ModelSpec
+from tests.allocations import PeakBytes
 from tests.golden import golden, golden_spec, replay
 
 torch.set_num_threads(1)
@@ -89,3 +95,52 @@ def test_logits_stay_near_the_wide_model(form: WeightFormat, least: float) -> No
         narrow.state.column.copy_(wide.state.column)
         cosines.append(F.cosine_similarity(a, b).item())
     assert sum(cosines) / len(cosines) >= least
+
+
+LARGE = ModelSpec.from_config({"lm": {"dim": 256, "num_layers": 1, "num_heads": 4,
+    "depformer_dim": 64, "depformer_num_layers": 1, "depformer_num_heads": 2,
+    "text_card": 300, "card": 64}}).lm  # fmt: skip
+
+
+@pytest.mark.parametrize("form", ["int8", "int4"])
+def test_loading_narrow_weights_needs_little_beside_them(
+    form: WeightFormat, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No matrix is ever wide as a whole: what is worked with is a few rows, whatever its size."""
+    shapes = LARGE.shapes(8)
+    file = tmp_path / "lm.safetensors"
+    save_file({key: torch.full(shape, 0.5).bfloat16() for key, shape in shapes.items()}, file)
+    largest = max(math.prod(shape) for shape in shapes.values()) * torch.bfloat16.itemsize
+    at_once = largest // 32
+    monkeypatch.setattr(quantised, "_NARROW_AT_ONCE", at_once)
+    with PeakBytes() as memory:
+        weights = load_lm(file, LARGE, dtype=torch.bfloat16, form=form)
+    assert memory.now == pytest.approx(_bytes(weights), rel=0.01)
+    assert memory.peak < _bytes(weights) + largest / 2
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+def test_how_many_rows_are_narrowed_at_once_changes_nothing(
+    bits: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wide = matrix(37, 128)
+    whole = narrowed(wide, bits)
+    monkeypatch.setattr(quantised, "_NARROW_AT_ONCE", 3 * 128)
+    parts = narrowed(wide, bits)
+    assert isinstance(whole, QuantisedWeight) and isinstance(parts, QuantisedWeight)
+    assert torch.equal(whole.values, parts.values)
+    assert torch.equal(whole.scales, parts.scales)
+    assert torch.equal(wide, matrix(37, 128)), "the wide matrix was worked in"
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+def test_widening_for_a_product_needs_a_part_of_the_matrix(
+    bits: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = narrowed(matrix(1024, 256), bits)
+    x = matrix(2, 256)
+    monkeypatch.setattr(quantised, "_WIDEN_AT_ONCE", 32 * 256)
+    with PeakBytes() as memory:
+        linear(x, held)
+    wide = 1024 * 256 * x.itemsize
+    assert memory.peak < wide / 8

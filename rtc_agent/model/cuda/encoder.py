@@ -16,8 +16,16 @@ from rtc_agent.model.spec import CODEBOOKS, MimiSpec
 
 
 def conv_matrix(weight: Tensor) -> Tensor:
-    """A convolution's [out, in, kernel] as the matrix over its patches, [out, kernel · in]."""
-    return weight.transpose(1, 2).flatten(1).contiguous()
+    """A convolution's [out, in, kernel] as the matrix over its patches, [out, kernel · in].
+
+    The weight itself becomes a view of it, so that its numbers are held once, however many models
+    are made of them.
+    """
+    patches = weight.transpose(1, 2)
+    if not patches.is_contiguous():
+        patches = patches.contiguous()
+        weight.set_(patches.transpose(1, 2))
+    return patches.flatten(1)
 
 
 class EncoderGraph:
