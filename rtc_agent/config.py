@@ -41,7 +41,7 @@ PREFIX = "RTC_AGENT_"
 OTHER_VARIABLES = {"RTC_AGENT_SIP_PASSWORD", "RTC_AGENT_KEY"}
 """Variables of that prefix that are no settings of the server: commands read them."""
 
-Agent = Literal["auto", "echo", "demo", "tiny", "personaplex", "moshi"]
+Agent = Literal["auto", "echo", "demo", "tiny", "mirror", "personaplex", "moshi"]
 
 
 class IceServer(BaseModel):

@@ -10,10 +10,10 @@ from typing import Any, cast, get_args
 
 import torch
 
-from rtc_agent.bench.model import random_model
 from rtc_agent.bench.peer import measure_moshi, moshi_version
 from rtc_agent.bench.tick import WINDOWS, TickBench
 from rtc_agent.engine.devices import choose_device, usual_dtype
+from rtc_agent.engine.random_model import random_model
 from rtc_agent.errors import InvalidRequest
 from rtc_agent.model.backend import KvDtype, backend_for
 from rtc_agent.model.quantised import WeightFormat

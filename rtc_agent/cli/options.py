@@ -24,7 +24,7 @@ Relay = Annotated[
 ]
 Agent = Annotated[
     str | None,
-    typer.Option(help="auto, echo, demo, tiny, personaplex or moshi.", show_default="auto"),
+    typer.Option(help="auto, echo, demo, tiny, mirror, personaplex or moshi.", show_default="auto"),
 ]
 Model = Annotated[Path | None, typer.Option(help="Folder of the model's files.")]
 Stages = Annotated[

@@ -37,8 +37,10 @@ def create_stepper(settings: Settings, report: Report = lambda _: None) -> Choic
     Raises:
         ConfigError, and its kinds: this machine cannot run it; the message says what is missing.
     """
-    if settings.agent == "echo" and settings.stages is not None:
-        raise ConfigError("The echo agent has no stages to set apart; leave --stages out.")
+    if settings.agent in ("echo", "mirror") and settings.stages is not None:
+        raise ConfigError(
+            f"The {settings.agent} agent has no stages to set apart; leave --stages out."
+        )
     if settings.agent == "echo":
         return Choice(EchoStepper(settings.sessions))
     if settings.agent == "auto":
@@ -54,6 +56,8 @@ def create_stepper(settings: Settings, report: Report = lambda _: None) -> Choic
             loading.tiny_stepper(settings),
             "The tiny agent runs the real model code on random weights: sound without meaning.",
         )
+    if settings.agent == "mirror":
+        return Choice(*loading.mirror_stepper(settings, report))
     stepper, notice = loading.folder_stepper(settings, _folder(settings), settings.agent, report)
     if choose_device(settings.device).type == "cpu":
         notice = _slowness(stepper.rehearse)

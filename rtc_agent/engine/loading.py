@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import torch
 
@@ -12,6 +14,8 @@ from rtc_agent.engine.agents import Report
 from rtc_agent.engine.capacity import BUDGET_MS, fitting_stepper, lowered_notice, tick_times
 from rtc_agent.engine.devices import choose_device, usual_dtype
 from rtc_agent.engine.lockstep import LockstepParts, LockstepStepper
+from rtc_agent.engine.mirror import MirrorStepper
+from rtc_agent.engine.random_model import random_model
 from rtc_agent.engine.stages.connect import connect
 from rtc_agent.engine.stages.stepper import StagedStepper
 from rtc_agent.engine.tiny import tiny_model
@@ -20,7 +24,7 @@ from rtc_agent.model.checkpoint import Progress, load_lm, load_mimi
 from rtc_agent.model.detokenizer import Detokenizer, piece_table
 from rtc_agent.model.folder import Domain, ModelFolder
 from rtc_agent.model.memory_plan import free_memory, require_memory
-from rtc_agent.model.spec import MOSHI, PERSONAPLEX
+from rtc_agent.model.spec import MOSHI, PERSONAPLEX, ModelSpec
 from rtc_agent.model.voices import VoiceLibrary
 
 PREFIX_BYTES = 2 * 2**30
@@ -43,6 +47,7 @@ _DEMO = (
 
 
 AnyStepper = LockstepStepper | StagedStepper
+S = TypeVar("S", bound=AnyStepper)
 
 
 def tiny_stepper(settings: Settings) -> AnyStepper:
@@ -51,6 +56,31 @@ def tiny_stepper(settings: Settings) -> AnyStepper:
     _set_cpu_threads(settings, device)
     parts, backend = tiny_model(device=device), _backend(settings, device)
     return _stepper(settings, parts, None, settings.sessions, CPU_PREFIX_BYTES, backend)
+
+
+def mirror_stepper(settings: Settings, report: Report) -> tuple[MirrorStepper, str]:
+    """The mirror over random weights: of the released sizes on a GPU, of tiny ones elsewhere.
+
+    Raises:
+        ConfigError, NotEnoughMemory: as `folder_stepper`.
+    """
+    device = _talker_device(settings)
+    _set_cpu_threads(settings, device)
+    backend = _backend(settings, device)
+    if device.type == "cpu":
+        parts = random_model(device, torch.float32, tiny=True)
+        return MirrorStepper(LockstepStepper(parts, settings.sessions, backend=backend)), ""
+    spec = ModelSpec.released()
+    dtype, prefix_bytes = _room(settings, device, spec)
+    report("drawing random weights of the released sizes")
+    parts = random_model(device, dtype, tiny=False, form=settings.weights)
+
+    def make(sessions: int) -> LockstepStepper:
+        report(f"preparing {sessions} sessions")
+        return LockstepStepper(parts, sessions, prefix_bytes=prefix_bytes, backend=backend)
+
+    stepper, notice = _fitting(settings, make, report)
+    return MirrorStepper(stepper), notice
 
 
 def _stepper(
@@ -95,20 +125,7 @@ def folder_stepper(
     _set_cpu_threads(settings, device)
     backend = _backend(settings, device)
     folder = ModelFolder.open(path, family=MOSHI if agent == "moshi" else PERSONAPLEX)
-    dtype = settings.dtype if settings.dtype != "auto" else usual_dtype(device)
-    free = free_memory(device)
-    prefix_bytes = min(PREFIX_BYTES, free // 32) if device.type == "cuda" else CPU_PREFIX_BYTES
-    require_memory(
-        folder.spec,
-        dtype,
-        settings.sessions,
-        device=str(device),
-        free=free,
-        prefix_bytes=prefix_bytes,
-        kv_dtype=settings.kv_dtype,
-        form=settings.weights,
-    )
-
+    dtype, prefix_bytes = _room(settings, device, folder.spec)
     text = folder.text_model()
     table = piece_table(text, hidden=folder.spec.lm.unshown_text)
     parts = LockstepParts(
@@ -117,7 +134,7 @@ def folder_stepper(
             folder.lm,
             folder.spec.lm,
             device=device,
-            dtype=getattr(torch, dtype),
+            dtype=dtype,
             form=settings.weights,
             progress=_by_tenths(report, "language model"),
         ),
@@ -137,6 +154,34 @@ def folder_stepper(
 
     if device.type == "cpu":
         return make(settings.sessions), ""
+    return _fitting(settings, make, report)
+
+
+def _room(settings: Settings, device: torch.device, spec: ModelSpec) -> tuple[torch.dtype, int]:
+    """The weights' dtype, and the bytes for kept prompts, once all is known to fit.
+
+    Raises:
+        NotEnoughMemory: with the flag that makes it fit.
+    """
+    dtype = settings.dtype if settings.dtype != "auto" else usual_dtype(device)
+    free = free_memory(device)
+    prefix_bytes = min(PREFIX_BYTES, free // 32) if device.type == "cuda" else CPU_PREFIX_BYTES
+    require_memory(
+        spec,
+        dtype,
+        settings.sessions,
+        device=str(device),
+        free=free,
+        prefix_bytes=prefix_bytes,
+        kv_dtype=settings.kv_dtype,
+        form=settings.weights,
+    )
+    wide: torch.dtype = getattr(torch, dtype)
+    return wide, prefix_bytes
+
+
+def _fitting(settings: Settings, make: Callable[[int], S], report: Report) -> tuple[S, str]:
+    """As many sessions as asked for, or as the GPU keeps up with, and what to say of that."""
     stepper, times = fitting_stepper(make, settings.sessions)
     stepper.full_tick = times
     report(f"a full tick takes {times.p50:.1f} ms, {times.p99:.1f} at the 99th percentile")

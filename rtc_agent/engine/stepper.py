@@ -54,7 +54,7 @@ class StepperInfo:
     """What a stepper is, for `/v1/info`, the page and the checks of a session spec."""
 
     agent: str
-    """echo, demo, tiny, personaplex or moshi."""
+    """echo, demo, tiny, mirror, personaplex or moshi."""
     description: str
     """One plain sentence for a person."""
     voices: tuple[str, ...] = ()

@@ -9,12 +9,12 @@ import torch
 import typer
 from typer.testing import CliRunner
 
-from rtc_agent.bench.model import PROMPT_FRAMES, random_model
 from rtc_agent.bench.peer import measure_moshi, moshi_version
 from rtc_agent.bench.percentiles import Percentiles
 from rtc_agent.bench.report import measure
 from rtc_agent.bench.tick import TickBench, read_bytes
 from rtc_agent.cli.bench import register
+from rtc_agent.engine.random_model import PROMPT_FRAMES, random_model
 from rtc_agent.errors import ConfigError, InvalidRequest
 from rtc_agent.model.backend import TORCH
 from rtc_agent.model.tiny import TINY_SPEC

@@ -1,4 +1,4 @@
-"""Models to measure: released sizes or tiny ones, random weights, prompts of a chosen length."""
+"""A model of random weights: released sizes or tiny ones, and prompts of a chosen length."""
 
 from __future__ import annotations
 
