@@ -98,15 +98,16 @@ class SmallSource:
     pad: int = 3
     prompts: float = 0.3
     """Part of the conversations that open with one."""
+    frames: int = FRAMES
 
     def batch(self, n: int, rng: np.random.Generator) -> ConversationBatch:
-        samples = FRAMES * FRAME_SAMPLES
+        samples = self.frames * FRAME_SAMPLES
         agent, caller = torch.zeros(n, samples), torch.zeros(n, samples)
-        text = torch.full((n, FRAMES), self.pad)
-        speaking = torch.zeros((n, FRAMES), dtype=torch.bool)
-        reply = torch.full((n, FRAMES), IGNORE)
+        text = torch.full((n, self.frames), self.pad)
+        speaking = torch.zeros((n, self.frames), dtype=torch.bool)
+        reply = torch.full((n, self.frames), IGNORE)
         prompt = torch.zeros(n, dtype=torch.int64)
-        weight = torch.ones((n, FRAMES))
+        weight = torch.ones((n, self.frames))
         voice, voice_frames = torch.full((n,), IGNORE), torch.zeros(n, dtype=torch.int64)
         words: list[list[int]] = []
         spans: list[list[tuple[int, int]]] = []
@@ -130,7 +131,7 @@ class SmallSource:
                 # Callers do not wait for a frame to begin.
                 late = int(rng.integers(FRAME_SAMPLES))
                 ends = begins + -(-(late + len(tune)) // FRAME_SAMPLES)
-                if ends + GAP + 12 > FRAMES:
+                if ends + GAP + 12 > self.frames:
                     break
                 start = (begins - live) * FRAME_SAMPLES + late
                 caller[row, start : start + len(tune)] = torch.from_numpy(tune)

@@ -1,0 +1,155 @@
+"""What the language model is taught, and what it is not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from rtc_agent.model.mimi_weights import assemble_mimi
+from rtc_agent.model.spec import AGENT_ROWS, TEXT_ROW, USER_ROWS
+from rtc_agent.model.weights import assemble_lm
+from rtc_agent.training.codec_net import OfflineCodec
+from rtc_agent.training.conversations import ConversationStore, Encoded, Encoder
+from rtc_agent.training.lm_init import new_lm
+from rtc_agent.training.lm_loss import (
+    AuxiliaryHeads,
+    LmObjective,
+    Losses,
+    _collapsed,
+    _utterances,
+    edit_distance,
+)
+from tests.training.small_data import CLASSES, SmallBook, SmallSource, WordPieces, plain
+from tests.training.test_resuming import SPEC, placed_codec
+
+TOKENS = WordPieces()
+FRAMES = 59
+"""Room for a question, or two, after a prompt as well."""
+
+
+@pytest.fixture(scope="module")
+def encoder() -> Encoder:
+    tensors = placed_codec()
+    codec = OfflineCodec(SPEC.mimi, assemble_mimi(SPEC.mimi, lambda key, _: tensors[key]))
+    return Encoder(SPEC, codec, SmallBook(), plain)
+
+
+@pytest.fixture(scope="module")
+def given(encoder: Encoder) -> Encoded:
+    source = SmallSource(TOKENS, prompts=0.5, frames=FRAMES)
+    batch = source.batch(4, np.random.default_rng(3))
+    batch.voice[0], batch.voice_frames[0] = 1, 6
+    assert 0 < int((batch.prompt_frames > 0).sum()) < 4
+    return encoder.encode(batch, torch.Generator().manual_seed(0))
+
+
+def _losses(given: Encoded, mixed: bool = False) -> Losses:
+    heads = AuxiliaryHeads(SPEC.lm, len(CLASSES), 0)
+    tensors = new_lm(SPEC.lm, 0)
+    weights = assemble_lm(SPEC.lm, tensors.fetch)
+    objective = LmObjective(SPEC.lm, heads, 0, mixed)
+    losses = objective.losses(weights, given, 0.5, torch.Generator().manual_seed(1))
+    losses.total.backward()
+    for parameter in (*tensors.parameters(), *heads.parameters()):
+        assert parameter.grad is not None and parameter.grad.isfinite().all()
+    return losses
+
+
+def test_bfloat16_products_change_little(given: Encoded) -> None:
+    wide, mixed = _losses(given), _losses(given, mixed=True)
+    for name in ("text", "codes", "words", "reply"):
+        torch.testing.assert_close(
+            getattr(mixed, name), getattr(wide, name), rtol=0.03, atol=0.03, check_dtype=False
+        )
+
+
+def test_prompts_are_laid_out_as_at_run_time(encoder: Encoder, given: Encoded) -> None:
+    row = int((given.prompt_frames > 0).nonzero()[0])
+    prompt = int(given.prompt_frames[row])
+    frames = given.frames.long()
+    assert (frames[row, USER_ROWS, :prompt] == encoder.sine[:, None]).all()
+    first = 6 if row == 0 else 0
+    assert (frames[row, AGENT_ROWS, first:prompt] == encoder.silence[:, None]).all()
+    clip = encoder.encode(
+        _only_agent(SmallBook().sentences[1].samples), torch.Generator().manual_seed(0)
+    )
+    assert torch.equal(given.frames[0, AGENT_ROWS, :6], clip.frames[0, AGENT_ROWS, :6])
+
+
+def test_nothing_is_learned_from_what_is_forced(given: Encoded) -> None:
+    before = _losses(given)
+    frames = given.frames.clone()
+    for row, prompt in enumerate(given.prompt_frames.tolist()):
+        # The last prompt frame's acoustic codes are still to come when the call begins.
+        frames[row, TEXT_ROW, :prompt] = (frames[row, TEXT_ROW, :prompt] + 1) % SPEC.lm.text_card
+    prompted = replace(given, frames=frames, text_weight=given.text_weight * 1)
+    changed = _losses(prompted)
+    # Another prompt is another context, but no more of a target.
+    assert abs(float(changed.text - before.text)) < 0.1
+    heavy = given.text_weight.clone()
+    for row, prompt in enumerate(given.prompt_frames.tolist()):
+        heavy[row, :prompt] = 50
+    assert torch.equal(_losses(replace(given, text_weight=heavy)).text, before.text)
+
+
+def test_a_name_weighs_what_it_is_given(given: Encoded) -> None:
+    before = _losses(given).text
+    weight = given.text_weight.clone()
+    row, frame = 1, int(given.prompt_frames[1]) + 3
+    weight[row, frame] = 20
+    assert not torch.equal(_losses(replace(given, text_weight=weight)).text, before)
+
+
+def test_every_utterance_is_read_in_its_own_frames(given: Encoded) -> None:
+    (rows, places), lengths, ids, counts = _utterances(given, FRAMES - 1)
+    assert len(lengths) == int((given.span_words > 0).sum()) > 3
+    seen = 0
+    for row in range(len(given)):
+        offset = 0
+        for span, count in zip(given.spans[row], given.span_words[row].tolist(), strict=True):
+            if not count:
+                continue
+            assert int(rows[seen, 0]) == row and int(places[seen, 0]) == int(span[0])
+            wanted = given.words[row, offset : offset + count].long()
+            assert torch.equal(ids[seen, :count], wanted) and int(counts[seen]) == count
+            assert int(lengths[seen]) == min(int(span[1]) + 4, FRAMES - 1) - int(span[0])
+            offset += count
+            seen += 1
+
+
+def test_words_are_compared_by_edits() -> None:
+    assert edit_distance([1, 2, 3], [1, 3]) == 1
+    assert edit_distance([], [1, 3]) == 2
+    assert edit_distance([1, 2], [2, 1]) == 2
+    assert _collapsed([3, 5, 5, 3, 5, 6, 3], 3) == [5, 5, 6]
+
+
+def test_a_store_keeps_the_latest(encoder: Encoder) -> None:
+    store = ConversationStore(5)
+    source, chance = SmallSource(TOKENS), torch.Generator().manual_seed(0)
+    added = []
+    for seed in range(3):
+        batch = source.batch(3, np.random.default_rng(seed))
+        # One batch has more words than another.
+        batch.words = torch.nn.functional.pad(batch.words, (0, seed), value=-1)
+        added += list(encoder.encode(batch, chance).frames)
+        store.add(encoder.encode(batch, torch.Generator().manual_seed(seed)))
+    assert len(store) == 5 and store.added == 9
+    drawn = store.draw(64, torch.Generator().manual_seed(1))
+    assert {_key(f) for f in drawn.frames} <= {_key(f) for f in store._held["frames"]}
+    texts = {tuple(f[TEXT_ROW].tolist()) for f in added[-5:]}
+    assert {tuple(f[TEXT_ROW].tolist()) for f in drawn.frames} == texts
+
+
+def _key(frames: torch.Tensor) -> bytes:
+    return frames.numpy().tobytes()
+
+
+def _only_agent(samples: np.ndarray) -> object:
+    batch = SmallSource(TOKENS, prompts=0, frames=FRAMES).batch(1, np.random.default_rng(0))
+    batch.agent.zero_()
+    batch.agent[0, : len(samples)] = torch.from_numpy(samples)
+    return batch
