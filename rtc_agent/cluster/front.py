@@ -10,7 +10,7 @@ import asyncio
 import itertools
 import json
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 
 import aiohttp
 from aiohttp import hdrs, web
@@ -46,6 +46,7 @@ from signaling.scopes import INTERNAL, begins_a_call
 
 CONNECT_S = 2.0
 """A host that does not answer for so long is gone, or its network is."""
+LOOK_AGAIN_S = 0.2
 PLACE_TIMEOUT_S = 9.0
 """A replica that takes so long hangs; clients wait for an answer little longer."""
 MAX_DEATHS = 2
@@ -189,17 +190,13 @@ class ClusterFront:
         path = request.path_qs
         if named_in_address(path) not in (None, owner):
             path = "/api/offer"
-        if replica is not None:
+        if replica is not None and not (_is_offer(request) and self.view.is_cut_off(replica)):
             try:
                 answer = await self._pass(request, body, replica, path)
-            except aiohttp.ClientConnectorError as error:
-                replica.alive = False
-                if not isinstance(error.os_error, ConnectionRefusedError):
-                    raise self._away() from error
-                # Nobody listens there any more: its process is gone, and its calls with it.
             except (aiohttp.ClientError, TimeoutError) as error:
                 replica.alive = False
-                raise self._away() from error
+                if not await self.view.is_gone(replica):
+                    raise self._away() from error
             else:
                 if answer.status != 503 or not _is_complete(request, body):
                     return answer
@@ -218,7 +215,7 @@ class ClusterFront:
         prompt = prompt_of(request, body, self._secret_session(request)) if begins else None
         refusal: web.StreamResponse | None = None
         died = 0
-        for replica in self.view.candidates(prompt):
+        async for replica in self._candidates(prompt):
             try:
                 answer = await self._try(request, body, replica, path, prompt, begins)
             except aiohttp.ClientConnectorError:
@@ -242,6 +239,18 @@ class ClusterFront:
                 "All servers are being stopped and take no new calls.", retry_after_s=RETRY_AFTER_S
             )
         raise EngineFailed("No server can answer at the moment.", retry_after_s=RETRY_AFTER_S)
+
+    async def _candidates(self, prompt: str | None) -> AsyncIterator[Replica]:
+        """As `View.candidates`; before nobody is left, what has changed since the last look."""
+        tried = set()
+        for replica in self.view.candidates(prompt):
+            tried.add(replica.id)
+            yield replica
+        if self._clock.now() - self.view.looked_s > LOOK_AGAIN_S:
+            await self.view.look()
+            for replica in self.view.candidates(prompt):
+                if replica.free > 0 and replica.id not in tried:
+                    yield replica
 
     async def _try(
         self,

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import aiohttp
+from yarl import URL
 
 from rtc_agent.call.holder import Holder
 from rtc_agent.clock import Clock
@@ -15,6 +16,7 @@ from rtc_agent.cluster.replica_front import STATE, ReplicaState
 
 LOOK_EVERY_S = 1.0
 LOOK_TIMEOUT_S = 2.0
+CUT_OFF_S = 4.0
 FULL_TRIES = 2
 """Replicas that seem full and are tried all the same: a slot may just have become free."""
 
@@ -37,6 +39,9 @@ class Replica:
     state: ReplicaState | None = None
     placed: list[Placing] = field(default_factory=list)
     """Calls that this front has sent there since it last looked."""
+
+    answered_s: float = 0.0
+    """When it was last heard of, or the front was told of it."""
 
     @property
     def id(self) -> str:
@@ -100,12 +105,30 @@ class View:
             if (known := self._replicas.get(member.id)) is not None:
                 known.member = member
             else:
-                fresh.append(Replica(member))
+                fresh.append(Replica(member, answered_s=self._clock.now()))
                 self._replicas[member.id] = fresh[-1]
         return fresh
 
     def get(self, replica_id: str) -> Replica | None:
         return self._replicas.get(replica_id)
+
+    def is_cut_off(self, replica: Replica) -> bool:
+        """Whether it has not been heard of for so long that its host is taken to be lost. Who comes
+        back to a call there has lost it too, and cannot wait until that is certain."""
+        return not replica.alive and self._clock.now() - replica.answered_s > CUT_OFF_S
+
+    async def is_gone(self, replica: Replica) -> bool:
+        """Whether nobody listens there any more: the process is no more, and so are its calls."""
+        url = URL(replica.member.url)
+        try:
+            async with asyncio.timeout(LOOK_TIMEOUT_S):
+                _, writer = await asyncio.open_connection(url.host, url.port)
+        except ConnectionRefusedError:
+            return True
+        except (OSError, TimeoutError):
+            return False
+        writer.close()
+        return False
 
     def holders(self) -> list[Holder]:
         """On whose behalf the calls everywhere are."""
@@ -141,4 +164,5 @@ class View:
             return
         replica.alive = answer.status == 200 and state.id == replica.id
         replica.state = state
+        replica.answered_s = self._clock.now()
         replica.placed = [p for p in replica.placed if p.done_s is None or p.done_s >= began_s]

@@ -218,6 +218,17 @@ def descendants(pid: int) -> set[int]:
     return found - {pid}
 
 
+def actor(ancestor: int, kind: str) -> int:
+    """The process of the one actor of that kind; Ray names processes by what they are."""
+    found = []
+    for pid in descendants(ancestor):
+        with contextlib.suppress(OSError):
+            if kind in Path(f"/proc/{pid}/cmdline").read_text():
+                found.append(pid)
+    assert len(found) == 1, found
+    return found[0]
+
+
 def folders_of(processes: set[int]) -> set[str]:
     """Folders for temporary files of this server that the processes were told of."""
     found: set[str] = set()

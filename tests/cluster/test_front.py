@@ -20,6 +20,7 @@ from rtc_agent.cluster.front import ClusterFront
 from rtc_agent.cluster.ids import new_replica_id
 from rtc_agent.cluster.plan import Member
 from rtc_agent.cluster.replica_front import PROMPT_HEADER, SECRET_HEADER, STATE, ReplicaState
+from rtc_agent.cluster.view import CUT_OFF_S
 from signaling.guard import GuardRules
 from signaling.keyring import Key, Scope
 from signaling.parts import Access
@@ -109,6 +110,7 @@ class FakeReplica:
                 error = {"error": {"code": "server_full", "message": f"{self.id} is full."}}
                 return web.json_response(error, status=503, headers={"Retry-After": "5"})
             self.calls += 1
+            self.holders.append({"key": "caller", "address": "127.0.0.1"})
             self.prompts |= {request.headers.get(PROMPT_HEADER, "")}
         session = f"{self.id}-w0-secret{len(self.requests)}"
         return web.json_response(
@@ -165,6 +167,16 @@ async def test_a_front_that_is_behind_is_put_right_by_the_replica() -> None:
         assert it.replicas[0].requests, "it was asked, for only it knows"
 
 
+async def test_a_replica_that_has_room_again_is_found_before_anybody_is_turned_away() -> None:
+    async with bench(1, 1) as it:
+        it.replicas[0].calls = it.replicas[1].calls = 1
+        it.replicas[1].ready = False
+        await it.told()
+        it.replicas[1].ready, it.replicas[1].calls = True, 0
+        await asyncio.sleep(front_module.LOOK_AGAIN_S)
+        assert (await it.post())["replica"] == it.replicas[1].id
+
+
 async def test_a_known_prompt_is_preferred_while_there_is_room() -> None:
     async with bench(2, 4) as it:
         wish = {"request_data": {"voice": "NATF2", "persona": "You are a pirate."}}
@@ -216,6 +228,23 @@ async def test_what_belongs_to_a_call_of_a_replica_that_is_gone_is_gone() -> Non
                 assert (it.status, answer["replica"]) == (201, it.replicas[1].id)
                 assert it.answered["X-Path"] == "/api/offer"
             await it.front.take([it.replicas[1].member])
+
+
+async def test_a_call_on_a_host_that_is_cut_off_begins_anew_elsewhere_once_that_is_likely(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(front_module, "PLACE_TIMEOUT_S", 0.2)
+    async with bench(9, 9) as it:
+        back = {"pc_id": f"{it.replicas[0].id}-w0-secret", "restart_pc": True}
+        it.replicas[0].hangs = True
+        answer = await it.post(body=back)
+        assert (it.status, answer["error"]["code"]) == (503, "engine_failed")
+        replica = it.front.view.get(it.replicas[0].id)
+        assert replica is not None
+        replica.answered_s -= CUT_OFF_S
+        assert (await it.post(body=back))["replica"] == it.replicas[1].id
+        async with it.client.patch("/api/offer", json=back) as refused:
+            assert refused.status == 503, "it may yet be there"
 
 
 async def test_a_replica_that_dies_over_an_offer_leaves_it_to_another() -> None:
