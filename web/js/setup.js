@@ -19,15 +19,16 @@ export function showSetup(info) {
   if (voice) select.value = voice;
   element("voice-field").hidden = voices.length === 0;
   element("persona-field").hidden = !info.takes_persona;
-  element("choices").hidden = voices.length === 0 && !info.takes_persona;
+  const records = Boolean(info.capabilities?.recording);
+  element("choices").hidden = voices.length === 0 && !info.takes_persona && !records;
   if (info.takes_persona) showPersona(info.persona_max_chars ?? 0, wanted.persona);
-  showConsent(Boolean(info.capabilities?.recording), info.recording_days);
+  showConsent(records, info.recording_days);
   if (wanted.captions) element("captions-timed").checked = wanted.captions !== "at-once";
 }
 
 /** @param {boolean} records the server records calls of those who agree @param {number | null | undefined} days */
 function showConsent(records, days) {
-  element("consent-field").hidden = element("consent-words").hidden = !records;
+  element("consent-field").hidden = !records;
   if (!records) element("consent").checked = false;
   const until = days ? `It is deleted after ${days} ${days === 1 ? "day" : "days"}.` : "It is kept until somebody deletes it.";
   element("consent-words").textContent = `Both voices, and what the agent says in writing. ${until}`;
@@ -72,7 +73,6 @@ function countPersona() {
 /** @param {boolean} locked a call is in progress: what its agent is cannot be changed */
 export function lockSetup(locked) {
   element("choices").disabled = locked;
-  element("consent").disabled = locked;
   element("setup-title").textContent = headingOf(locked);
   element("setup-locked").hidden = !locked || element("choices").hidden;
 }
