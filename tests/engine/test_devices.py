@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -63,6 +66,8 @@ def test_a_card_too_new_for_this_torch_is_refused(
 
 
 def test_kernels_are_refused_where_they_cannot_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(support, "_python_header", lambda: Path(__file__))
+    monkeypatch.setenv("CC", sys.executable)
     Card(monkeypatch, (7, 5))
     with pytest.raises(KernelsUnavailable, match="8.0 .* has 7.5.*--kernels off"):
         support.require_kernels(torch.device("cuda:0"))
@@ -70,4 +75,21 @@ def test_kernels_are_refused_where_they_cannot_run(monkeypatch: pytest.MonkeyPat
     support.require_kernels(torch.device("cuda:0"))
     monkeypatch.setattr(support.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(KernelsUnavailable, match="Triton.*--kernels off"):
+        support.require_kernels(torch.device("cuda:0"))
+
+
+def test_a_missing_compiler_is_named_before_a_kernel_wants_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    Card(monkeypatch, (8, 0))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CC", raising=False)
+    with pytest.raises(KernelsUnavailable, match="C compiler.*gcc.*--kernels off"):
+        support.require_kernels(torch.device("cuda:0"))
+    compiler = tmp_path / "clang"
+    compiler.touch(mode=0o755)
+    monkeypatch.setattr(support, "_python_header", lambda: compiler)
+    support.require_kernels(torch.device("cuda:0"))
+    monkeypatch.setattr(support, "_python_header", lambda: tmp_path / "Python.h")
+    with pytest.raises(KernelsUnavailable, match="headers"):
         support.require_kernels(torch.device("cuda:0"))

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
+import os
+import shutil
+import sysconfig
+from pathlib import Path
 
 import torch
 
@@ -24,6 +28,13 @@ def require_kernels(device: torch.device) -> None:
             "The model's GPU kernels need Triton, which is not installed: "
             f"`pip install triton`, {otherwise}"
         )
+    compilers = (os.environ.get("CC"), "gcc", "clang")
+    if not any(name and shutil.which(name) for name in compilers) or not _python_header().is_file():
+        raise KernelsUnavailable(
+            "The model's GPU kernels need a C compiler and Python's headers, for Triton compiles a "
+            "part of itself on the machine where it runs: "
+            f"`apt-get install gcc libc6-dev python3-dev`, {otherwise}"
+        )
     capability = torch.cuda.get_device_capability(device)
     if capability < _LEAST_CAPABILITY:
         raise KernelsUnavailable(
@@ -31,3 +42,7 @@ def require_kernels(device: torch.device) -> None:
             f"{torch.cuda.get_device_name(device)} has {capability[0]}.{capability[1]}: "
             f"another --device, {otherwise}"
         )
+
+
+def _python_header() -> Path:
+    return Path(sysconfig.get_paths()["include"]) / "Python.h"
