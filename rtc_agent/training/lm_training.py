@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
-from torch.utils.data import DataLoader, Dataset
 
 from rtc_agent.model.spec import LmSpec
 from rtc_agent.model.weights import assemble_lm
+from rtc_agent.training.ahead import BatchesAhead
 from rtc_agent.training.budget import cosine
 from rtc_agent.training.conversations import ConversationStore, Encoded, Encoder
-from rtc_agent.training.data.batch import ConversationBatch, ConversationSource
+from rtc_agent.training.data.batch import ConversationSource
 from rtc_agent.training.keyed import decay_groups
 from rtc_agent.training.lm_init import is_embedding, new_lm
 from rtc_agent.training.lm_loss import AuxiliaryHeads, LmObjective
@@ -43,7 +43,7 @@ class LmRun:
     """Conversations in each batch of new ones."""
     first: int = 24
     """Batches of new ones before training begins."""
-    every: int = 12
+    every: int = 10
     """Steps between new ones."""
     capacity: int = 14_000
     """Conversations kept."""
@@ -51,20 +51,6 @@ class LmRun:
     """Conversations that are never learned from."""
     workers: int = 0
     """Processes that make conversations ahead; none makes them when they are needed."""
-
-
-class _Batches(Dataset[ConversationBatch]):
-    """Batch i of new conversations, which is the same whenever and wherever it is made."""
-
-    def __init__(self, source: ConversationSource, n: int, seed: int, first: int) -> None:
-        self._source, self._n, self._seed, self._first = source, n, seed, first
-
-    def __len__(self) -> int:
-        return 1 << 30
-
-    def __getitem__(self, index: int) -> ConversationBatch:
-        number = self._first + index
-        return self._source.batch(self._n, np.random.default_rng((self._seed, number)))
 
 
 class LmTrainer:
@@ -104,7 +90,7 @@ class LmTrainer:
         )
         self._store = ConversationStore(run.capacity)
         self._made = 0
-        self._coming: Iterator[ConversationBatch] | None = None
+        self._ahead: BatchesAhead | None = None
         self._step = 0
         self._validation: Encoded | None = None
 
@@ -183,15 +169,22 @@ class LmTrainer:
         self._store.restore(state["store"], self._device)
         self._made = state["made"]
         self._step = state["step"]
-        self._coming = None
+        self.close()
+
+    def close(self) -> None:
+        """End what makes conversations ahead."""
+        if self._ahead is not None:
+            self._ahead.close()
+            self._ahead = None
 
     def _add(self) -> None:
         """Make a batch of new conversations and keep them."""
-        if self._coming is None:
+        if self._ahead is None:
             run = self._run
-            batches = _Batches(self._source, run.made_at_once, self._seed, self._made)
-            self._coming = iter(DataLoader(batches, batch_size=None, num_workers=run.workers))
-        self._store.add(self._encoder.encode(next(self._coming), self._chance))
+            self._ahead = BatchesAhead(
+                self._source, run.made_at_once, self._seed, self._made, run.workers
+            )
+        self._store.add(self._encoder.encode(self._ahead.next(), self._chance))
         self._made += 1
 
 

@@ -134,7 +134,10 @@ class Pipeline:
             self.device,
             self.runs.lm,
         )
-        return self._train(trainer, self.seconds.lm)
+        try:
+            return self._train(trainer, self.seconds.lm)
+        finally:
+            trainer.close()
 
     def _export(self) -> bool:
         use_exact_float32()

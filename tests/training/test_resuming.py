@@ -89,7 +89,7 @@ def test_an_interrupted_run_is_an_uninterrupted_one(tmp_path: Path, make: Any) -
     def run(name: str, seconds: float = float("inf")) -> bool:
         trainer = Ticking(make())
         budget = Budget(steps, seconds, trainer.now)
-        return run_stage(trainer, budget, tmp_path / name, lines.append, Intervals(2, 3))
+        return run_stage(trainer, budget, tmp_path / name, lines.append, Intervals(4, 3))
 
     assert run("whole")
     assert not run("parts", 2)
