@@ -157,6 +157,11 @@ def engine_families(status: EngineStatus) -> Iterator[Metric]:
     yield CounterMetricFamily(
         f"{ENGINE_PREFIX}skipped_ticks", "Ticks left out, being late", value=status.skipped_ticks
     )
+    yield CounterMetricFamily(
+        f"{ENGINE_PREFIX}lost_frames",
+        "Agent frames whose sound could not be made, of all calls",
+        value=status.lost_frames,
+    )
     ends = [*(str(ms / 1e3) for ms in STEP_BUCKETS_MS), "+Inf"]
     counts = itertools.accumulate(status.step_counts)
     yield HistogramMetricFamily(

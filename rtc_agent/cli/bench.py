@@ -80,7 +80,7 @@ def _line(row: Mapping[str, Any]) -> str:
         trace = row["trace"]
         parts.append(f"{trace['kernels']} kernels, busy {trace['busy']:.0%}")
     if row["memory_gib"]:
-        parts.append(f"{row['memory_gib']:.1f} GiB")
+        parts.append(f"{row['memory_gib']:.2f} GiB, at most {row['peak_gib']:.2f}")
     if row["open"] is not None:
         times = row["open"]
         parts.append(

@@ -91,6 +91,8 @@ class Code2WavLink:
         """Which one it is."""
         self._given = self._done = 0
         """Jobs, since it took over."""
+        self._taken_over = 0
+        """Of these, how many were to give it what it has to know."""
         self._heard_s = 0.0
         """When it last said something, or was first given something to do."""
         self._catching_up = False
@@ -166,8 +168,9 @@ class Code2WavLink:
 
         Args:
             since: when the first of them was submitted, or before.
-            patience_s: how long a code2wav that works is waited for. One that was late once is not
-                waited for again until it has caught up, so that lateness does not add up.
+            patience_s: how long a code2wav that works is waited for. One that was late is not
+                waited for again while it is silent, or takes over: the talker goes on meanwhile.
+                One that gets on is, or it would never catch up with a talker that runs ahead.
         """
         deadline = time.monotonic() + patience_s
         while True:
@@ -179,9 +182,10 @@ class Code2WavLink:
                 return missing
             with self._lock:
                 self._catching_up = self._catching_up and (self._number, self._done) < since
-                late = self._catching_up and patience_s < math.inf
                 silent_at = self._heard_s + self._hung_s
-            now = time.monotonic()
+                now = time.monotonic()
+                silent = now - self._heard_s > patience_s or self._done < self._taken_over
+                late = self._catching_up and silent and patience_s < math.inf
             if now >= silent_at:
                 self._end_hung()
                 return missing
@@ -316,6 +320,7 @@ class Code2WavLink:
             if stretches:
                 self._catching_up = True
                 self._give(Decode(tuple(stretches)))
+            self._taken_over = self._given
 
     def _attend(self, worker: Worker) -> str:
         """Until it has ended; how it did."""

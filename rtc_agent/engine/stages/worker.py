@@ -96,6 +96,7 @@ class ThreadWorker:
             load: loads what is needed, in the thread.
         """
         self.connection, theirs = Pipe()
+        self._abandoned = False
         self._thread = threading.Thread(
             target=_run, args=(theirs, load, banks, fd, layout), name="code2wav", daemon=True
         )
@@ -105,9 +106,12 @@ class ThreadWorker:
         _hang_up(self.connection)
 
     def kill(self) -> None:
+        self._abandoned = True
         self.hang_up()
 
     def join(self, timeout_s: float | None = None) -> str | None:
+        if self._abandoned:
+            return "its thread is left to itself"
         self._thread.join(timeout_s)
         return None if self._thread.is_alive() else "its thread ended"
 

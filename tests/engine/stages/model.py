@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -29,6 +30,7 @@ class Gate:
         self.open = threading.Event()
         self.open.set()
         self.fail_on_frame: int | None = None
+        self.delay_s = 0.0
         self.starts = 0
         self.decoded = 0
         """Frames of all banks, since the last start."""
@@ -41,6 +43,7 @@ class GatedModel(Code2WavModel):
 
     def decode(self, codes: Codes, speaking: Mask) -> HostSound:
         self.gate.open.wait()
+        time.sleep(self.gate.delay_s)
         self.gate.decoded += 1
         if self.gate.fail_on_frame == self.gate.decoded:
             raise RuntimeError("code2wav was told to fail")

@@ -140,6 +140,26 @@ def test_one_that_is_late_is_not_waited_for_until_it_has_caught_up(
         assert np.array_equal(results[tick].pcm[0], expected.pcm[tick])
 
 
+def test_one_that_is_slow_holds_the_talker_back_and_is_heard_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(stage_stepper, "PATIENCE_S", 0.3)
+    gate = Gate()
+    frames = noise(1, 60)
+    with staged(1, gate=gate) as apart:
+        open_slot(apart, 0, SAMPLED)
+        results = [apart.step(frame[None], LIVE) for frame in frames[:3]]
+        gate.open.clear()
+        results += [live_step(apart, frame) for frame in frames[3:8]]
+        assert all(result.lost for result in results[3:])
+        # Slower than the talker, which waits for nothing here: without it, never caught up with.
+        gate.delay_s = 0.02
+        gate.open.set()
+        until(lambda: gate.decoded > 3)
+        results += [live_step(apart, frame) for frame in frames[8:]]
+    assert not any(result.lost for result in results[-20:])
+
+
 def test_one_that_cannot_start_is_refused_with_its_reason() -> None:
     def refuse() -> None:
         raise ConfigError("There is no cuda:1 here.")

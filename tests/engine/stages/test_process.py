@@ -111,6 +111,7 @@ def test_killed_it_comes_back_with_its_state_and_leaves_nothing(
     assert not [name for name in os.listdir("/dev/shm") if "rtc-agent" in name]
 
 
+@pytest.mark.soak
 @pytest.mark.skipif(sys.platform != "linux", reason="asks the kernel for a parent's death")
 def test_it_does_not_outlive_a_server_that_is_killed() -> None:
     with subprocess.Popen(

@@ -32,9 +32,10 @@ def test_a_convolution_and_its_matrix_hold_the_same_numbers_once() -> None:
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(1200)
 @pytest.mark.skipif(torch.cuda.is_available(), reason="tests/gpu does this on the device")
 def test_both_graphs_do_what_the_model_does() -> None:
-    """In the interpreter, which takes a quarter of a minute a frame."""
+    """In the interpreter, which takes a quarter of a minute or more a frame."""
     lm, mimi = random_lm(SPEC.lm, 1), random_mimi(SPEC.mimi, 1)
     talker, code2wav = TalkerModel(SPEC, lm, mimi, ROWS), Code2WavModel(SPEC, mimi, ROWS)
     state = LanguageModel(SPEC.lm, lm, ROWS).state
@@ -43,9 +44,9 @@ def test_both_graphs_do_what_the_model_does() -> None:
         Code2WavGraph(SPEC, random_mimi(SPEC.mimi, 1), ROWS),
     )
     noise = torch.Generator().manual_seed(0)
-    for tick in range(4):
+    for tick in range(3):
         pcm = torch.randn(ROWS, SPEC.mimi.frame_samples, generator=noise) / 10
-        live = torch.tensor([True, tick != 2])
+        live = torch.tensor([True, tick != 1])
         with torch.inference_mode():
             talk = talker.talk(pcm, live, greedy=True)
             sound = code2wav.decode(talk.codes.numpy(), talk.speaking.numpy())
