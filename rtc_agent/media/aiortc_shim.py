@@ -225,7 +225,8 @@ def _name_relay_faults() -> None:
             host, port = wanted["turn_server"]
             fault = f"The TURN relay {host}:{port} {_relay_fault(error)}."
             logger.warning("%s", fault)
-            if (faults := _relay_faults.get()) is not None:
+            # A connection asks once for each of its transports.
+            if (faults := _relay_faults.get()) is not None and fault not in faults:
                 faults.append(fault)
             raise
 
