@@ -44,4 +44,6 @@ def connect(
             return ProcessWorker(plan, memory_fd)
         return ThreadWorker(partial(bank_maker, plan), plan.banks, memory_fd, layout)
 
-    return Code2WavLink(layout, start, stages.codec_left_context_frames)
+    return Code2WavLink(
+        layout, start, stages.codec_left_context_frames, spare=stages.code2wav.spare
+    )

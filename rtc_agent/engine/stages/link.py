@@ -8,7 +8,6 @@ nothing had been; an older one as near as the context is long.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import math
 import os
@@ -18,27 +17,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 
-from rtc_agent.engine.stages.code2wav import Decode, Done, Message, Open, Refusal, Stretch
+from rtc_agent.engine.stages.code2wav import Decode, Done, Message, Open, Stretch
+from rtc_agent.engine.stages.keeper import Keeper
 from rtc_agent.engine.stages.memory import Layout, StageMemory, create
 from rtc_agent.engine.stages.worker import Start, Worker
-from rtc_agent.errors import StageFailed
 
 log = logging.getLogger(__name__)
 
 HUNG_S = 3.0
-LOAD_S = 300.0
-"""How long it may take to be ready."""
-STEADY_S = 10.0
-"""One that worked for so long was not broken from the start."""
-TRIES = 4
-"""Starts in a row that come to nothing before it is given up."""
-PAUSE_S = 0.25
-"""Before the second of them; doubled each time."""
-LOOK_EVERY_S = 0.25
-"""How often it is looked after while nobody waits for it."""
-STOP_S = 2.0
-"""What it gets to end by itself."""
-GONE = "The part of the agent that makes its voice does not run any more"
+"""A code2wav that has work and says nothing for so long hangs."""
 
 
 @dataclass(slots=True)
@@ -72,16 +59,21 @@ class Code2WavLink:
         start: starts a code2wav, which is given the memory's file descriptor.
         left_context: frames that are decoded anew by a code2wav that takes over.
         hung_s: a code2wav that has work and says nothing for so long hangs.
+        spare: have another one loaded and waiting.
     """
 
     def __init__(
-        self, layout: Layout, start: Start, left_context: int, hung_s: float = HUNG_S
+        self,
+        layout: Layout,
+        start: Start,
+        left_context: int,
+        *,
+        hung_s: float = HUNG_S,
+        spare: bool = False,
     ) -> None:
         self._fd = create(layout)
         self.memory = StageMemory(self._fd, layout)
         self._hung_s = hung_s
-        self.restarts = 0
-        self._start = start
         self._left_context = left_context
         self._tracks: dict[int, _Track] = {}
         self._lock = threading.Lock()
@@ -96,12 +88,14 @@ class Code2WavLink:
         self._heard_s = 0.0
         """When it last said something, or was first given something to do."""
         self._catching_up = False
-        self._failure: str | None = None
-        self._stopping = False
-        self._settled = threading.Event()
-        self._wake = threading.Event()
-        self._keeper = threading.Thread(target=self._keep, name="keep code2wav", daemon=True)
+        self._closed = False
+        self._keeper = Keeper(start, self._fd, self, spare=spare)
         self._keeper.start()
+
+    @property
+    def restarts(self) -> int:
+        """How often another code2wav took over."""
+        return self._keeper.restarts
 
     def wait_ready(self) -> None:
         """Until it works for the first time.
@@ -109,16 +103,14 @@ class Code2WavLink:
         Raises:
             StageFailed: it cannot.
         """
-        self._settled.wait()
-        self.check()
+        self._keeper.wait_ready()
 
     def check(self) -> None:
         """
         Raises:
             StageFailed: it was given up.
         """
-        if self._failure is not None:
-            raise StageFailed(self._failure, retry_after_s=10)
+        self._keeper.check()
 
     @property
     def up(self) -> bool:
@@ -196,14 +188,36 @@ class Code2WavLink:
 
     def shutdown(self) -> None:
         """End it and wait for that. Idempotent."""
+        if not self._closed:
+            self._closed = True
+            self._keeper.stop()
+            os.close(self._fd)
+
+    # What the keeper asks
+
+    def take_on(self, worker: Worker) -> None:
+        """Give it every open session, and let it decode what it has to know of them."""
         with self._lock:
-            if self._stopping:
-                return
-            self._stopping = True
-        self._wake.set()
-        self._settled.set()
-        self._keeper.join()
-        os.close(self._fd)
+            self._worker = worker
+            self._number += 1
+            self._given = self._done = 0
+            stretches = []
+            for slot, track in self._tracks.items():
+                first = max(0, track.asked - self._left_context)
+                # Behind its left context a session's beginning is out of sight.
+                after_prompt = track.after_prompt and first == 0
+                self._send(Open(slot, track.generation, after_prompt))
+                stretches.append(Stretch(slot, track.generation, first, track.asked - first))
+            if stretches:
+                self._catching_up = True
+                self._give(Decode(tuple(stretches)))
+            self._taken_over = self._given
+
+    def employs(self, worker: Worker) -> bool:
+        return self._worker is worker
+
+    def dismiss(self, worker: Worker) -> None:
+        self._lose(worker.connection)
 
     def _there(self, wanted: Wanted) -> bool:
         return self.memory.has_sound(wanted.slot, wanted.generation, wanted.frame)
@@ -244,7 +258,7 @@ class Code2WavLink:
 
     def _forget(self) -> None:
         self._worker = None
-        self._wake.set()
+        self._keeper.look()
 
     def _give(self, job: Message) -> None:
         if self._given == self._done:
@@ -259,84 +273,3 @@ class Code2WavLink:
             connection.send(message)
         except OSError:
             self._forget()
-
-    # The keeper's thread
-
-    def _keep(self) -> None:
-        fruitless = 0
-        while not self._stopping:
-            fruitless += 1
-            worker, why = self._start_one()
-            began = time.monotonic()
-            if worker is not None:
-                self._settled.set()
-                why = self._attend(worker)
-                if time.monotonic() - began > STEADY_S:
-                    fruitless = 0
-            if self._stopping:
-                return
-            if not self._settled.is_set() or fruitless >= TRIES:
-                log.critical("code2wav is given up: %s", why)
-                self._failure = f"{GONE}: {why}."
-                self._settled.set()
-                return
-            log.error("code2wav ended (%s); it is started again", why)
-            self.restarts += 1
-            self._wake.clear()
-            self._wake.wait(0 if self._stopping else PAUSE_S * 2 ** max(0, fruitless - 1))
-
-    def _start_one(self) -> tuple[Worker | None, str]:
-        """One that is ready and has taken over, or why there is none."""
-        worker = self._start(self._fd)
-        deadline = time.monotonic() + LOAD_S
-        why = f"it was not ready within {LOAD_S:.0f} s"
-        with contextlib.suppress(EOFError, OSError):
-            while not self._stopping and time.monotonic() < deadline:
-                if not worker.connection.poll(0.1):
-                    continue
-                message = worker.connection.recv()
-                if isinstance(message, Refusal):
-                    why = message.reason.rstrip(".")
-                    break
-                self._take_over(worker)
-                return worker, ""
-        worker.hang_up()
-        ended = self._end(worker)
-        return None, why if ended is None else f"{why} ({ended})"
-
-    def _take_over(self, worker: Worker) -> None:
-        """Give it every open session, and let it decode what it has to know of them."""
-        with self._lock:
-            self._worker = worker
-            self._number += 1
-            self._given = self._done = 0
-            stretches = []
-            for slot, track in self._tracks.items():
-                first = max(0, track.asked - self._left_context)
-                # Behind its left context a session's beginning is out of sight.
-                after_prompt = track.after_prompt and first == 0
-                self._send(Open(slot, track.generation, after_prompt))
-                stretches.append(Stretch(slot, track.generation, first, track.asked - first))
-            if stretches:
-                self._catching_up = True
-                self._give(Decode(tuple(stretches)))
-            self._taken_over = self._given
-
-    def _attend(self, worker: Worker) -> str:
-        """Until it has ended; how it did."""
-        while not self._stopping and self._worker is worker:
-            if (how := worker.join(0)) is not None:
-                self._lose(worker.connection)
-                return how
-            self._wake.wait(LOOK_EVERY_S)
-            self._wake.clear()
-        worker.hang_up()
-        self._lose(worker.connection)
-        return self._end(worker) or "it does not end"
-
-    def _end(self, worker: Worker) -> str | None:
-        how = worker.join(STOP_S)
-        if how is None:
-            worker.kill()
-            how = worker.join(STOP_S)
-        return how

@@ -25,6 +25,11 @@ class Code2WavStage(BaseModel):
 
     device: str | None = Field(None, description="where it runs; left out: where the talker does")
     process: bool = Field(True, description="in a process of its own; false: a thread")
+    spare: bool = Field(
+        False,
+        description="have another one loaded and idle, which takes over within a moment when the "
+        "first one dies; costs its memory a second time",
+    )
 
 
 class StageSettings(BaseModel):
@@ -49,7 +54,7 @@ class StageSettings(BaseModel):
         "have its state",
     )
     talker: TalkerStage = TalkerStage(device=None)
-    code2wav: Code2WavStage = Code2WavStage(device=None, process=True)
+    code2wav: Code2WavStage = Code2WavStage(device=None, process=True, spare=False)
 
     @model_validator(mode="after")
     def _starts_no_slower(self) -> StageSettings:

@@ -81,7 +81,13 @@ def staged(
         def start(fd: int) -> Worker:
             return ThreadWorker(refuse or load, slots // rows, fd, layout)
 
-        return Code2WavLink(layout, start, stages.codec_left_context_frames, hung_s)
+        return Code2WavLink(
+            layout,
+            start,
+            stages.codec_left_context_frames,
+            hung_s=hung_s,
+            spare=stages.code2wav.spare,
+        )
 
     stepper = StagedStepper(
         made,
