@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import cache
 from itertools import accumulate
 from pathlib import Path
 
@@ -17,36 +20,50 @@ from rtc_agent.training.data.batch import SAMPLE_RATE, Utterance
 from rtc_agent.training.data.synthesis.callers import CallerVoices
 
 _RECORDED_SHARE = 0.06
+_LOWEST_RATE, _HIGHEST_RATE = 6.0, 256.0
+"""kbit/s of a channel, between which libsndfile's compression level of Opus goes from 1 to 0."""
+_CHUNK = 64
+"""Utterances that a process speaks at once."""
 
 
 class Recordings:
-    """Utterances in one compressed file, for synthesisers that do not travel."""
+    """Utterances that are there already."""
 
     def __init__(self, utterances: Sequence[Utterance] = ()) -> None:
         self.utterances = tuple(utterances)
-        self._by_speaker: dict[str, list[Utterance]] = defaultdict(list)
-        for utterance in utterances:
-            self._by_speaker[utterance.speaker].append(utterance)
+        self._by_speaker: dict[str, list[int]] = defaultdict(list)
+        for i, utterance in enumerate(utterances):
+            self._by_speaker[utterance.speaker].append(i)
 
     def __len__(self) -> int:
         return len(self.utterances)
 
-    def of(self, speaker: str) -> Sequence[Utterance]:
-        """What one speaker says."""
-        return self._by_speaker.get(speaker, ())
+    @property
+    def speakers(self) -> Collection[str]:
+        """Who speaks in them."""
+        return self._by_speaker.keys()
 
-    def save(self, path: Path) -> None:
-        """Write `path`.ogg (Opus) and `path`.json."""
+    def draw(self, rng: np.random.Generator, speaker: str | None = None) -> Utterance:
+        """Any of them, or any of one speaker's."""
+        among = range(len(self)) if speaker is None else self._by_speaker[speaker]
+        return self.utterances[among[int(rng.integers(len(among)))]]
+
+    def save(self, path: Path, kbit_s: float = 40.0) -> None:
+        """Write `path`.ogg (Opus, about so many kbit/s) and `path`.json."""
         if not self.utterances:
             raise ValueError("there is nothing to save")
         path.parent.mkdir(parents=True, exist_ok=True)
         samples = np.concatenate([u.samples for u in self.utterances])
-        # libsndfile overruns its stack on long writes of Opus; until it does not, in pieces.
         with soundfile.SoundFile(
-            path.with_suffix(".ogg"), "w", SAMPLE_RATE, 1, subtype="OPUS", format="OGG"
+            path.with_suffix(".ogg"),
+            "w",
+            SAMPLE_RATE,
+            1,
+            subtype="OPUS",
+            format="OGG",
+            compression_level=(_HIGHEST_RATE - kbit_s) / (_HIGHEST_RATE - _LOWEST_RATE),
         ) as out:
-            for at in range(0, len(samples), SAMPLE_RATE):
-                out.write(samples[at : at + SAMPLE_RATE])
+            out.write(samples)
         entries = [[len(u.samples), u.text, u.intent, u.speaker] for u in self.utterances]
         path.with_suffix(".json").write_text(json.dumps(entries))
 
@@ -74,11 +91,16 @@ class Recordings:
 
 
 class Callers:
-    """Callers without end: what is drawn depends on the generator alone, in whatever process.
+    """Callers without end.
+
+    What is drawn depends on the generator and on what was put in here alone, in whatever process,
+    but for the noise within a synthesiser's sounds.
 
     Args:
         folder: of carried libraries; None: the system's.
-        recorded: what is drawn now and then instead of being spoken.
+        recorded: drawn now and then.
+        stock: drawn otherwise, at no cost; without any, utterances are spoken when drawn. Those
+            of a given speaker always are.
         held_out: speak with the voices that training never hears.
     """
 
@@ -86,26 +108,30 @@ class Callers:
         self,
         folder: Path | None = None,
         recorded: Recordings | None = None,
+        stock: Recordings | None = None,
         *,
         held_out: bool = False,
     ) -> None:
         self._folder, self._held_out = folder, held_out
         self._recorded = recorded or Recordings()
+        self._stock = stock or Recordings()
         self._voices: CallerVoices | None = None
         self._process = -1
 
+    def __len__(self) -> int:
+        """Utterances at hand."""
+        return len(self._recorded) + len(self._stock)
+
     def draw(self, rng: np.random.Generator) -> Utterance:
         """Any utterance, intents by their weight."""
-        known = self._recorded.utterances
-        if known and rng.random() < _RECORDED_SHARE:
-            return known[int(rng.integers(len(known)))]
-        return self._here().draw(rng)
+        if len(self._recorded) and rng.random() < _RECORDED_SHARE:
+            return self._recorded.draw(rng)
+        return self._stock.draw(rng) if len(self._stock) else self._here().draw(rng)
 
     def draw_alike(self, speaker: str, rng: np.random.Generator) -> Utterance:
         """An utterance of that speaker."""
-        alike = self._recorded.of(speaker)
-        if alike:
-            return alike[int(rng.integers(len(alike)))]
+        if speaker in self._recorded.speakers:
+            return self._recorded.draw(rng, speaker)
         return self._here().draw(rng, speaker)
 
     def _here(self) -> CallerVoices:
@@ -114,3 +140,31 @@ class Callers:
             self._voices = CallerVoices(self._folder, held_out=self._held_out)
             self._process = os.getpid()
         return self._voices
+
+
+def speak_stock(
+    folder: Path | None, count: int, seed: int, workers: int, *, held_out: bool = False
+) -> Recordings:
+    """Utterances spoken beforehand by several processes; the same for a count and a seed.
+
+    Args:
+        folder: of carried libraries; None: the system's.
+    """
+    sizes = [min(_CHUNK, count - at) for at in range(0, count, _CHUNK)]
+    tasks = [(folder, size, (seed, i), held_out) for i, size in enumerate(sizes)]
+    # A fresh interpreter each: a process that has used CUDA must not be forked.
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(min(workers, len(tasks)), context) as processes:
+        return Recordings([u for spoken in processes.map(_speak, tasks) for u in spoken])
+
+
+def _speak(task: tuple[Path | None, int, tuple[int, int], bool]) -> list[Utterance]:
+    folder, size, seed, held_out = task
+    voices = _voices_of(folder, held_out)
+    rng = np.random.default_rng(seed)
+    return [voices.draw(rng) for _ in range(size)]
+
+
+@cache
+def _voices_of(folder: Path | None, held_out: bool) -> CallerVoices:
+    return CallerVoices(folder, held_out=held_out)

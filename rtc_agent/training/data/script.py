@@ -214,8 +214,9 @@ class ScriptWriter:
         if intent == ASK_NAME:
             return self._book.index(answer(name))
         if intent == AGAIN:
-            said = script.lines[-1].sentence if script.lines else None
-            return self._book.index(greeting(name)) if said is None else said
+            still = self._book.index(STILL_THERE)
+            said = (line.sentence for line in reversed(script.lines) if line.sentence != still)
+            return next(said, self._book.index(greeting(name)))
         replies = demo_domain().intents[intent].replies
         return self._book.index(replies[int(rng.integers(len(replies)))])
 

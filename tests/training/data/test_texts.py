@@ -1,0 +1,49 @@
+import numpy as np
+
+from rtc_agent.training.data.texts import names, out_of_domain
+from rtc_agent.training.data.texts.intent import AGAIN
+from rtc_agent.training.data.texts.intents import GREETING, demo_domain
+
+
+def test_the_domain_has_sixty_kinds_of_questions_and_three_hundred_sentences() -> None:
+    domain = demo_domain()
+    assert len(domain.families) >= 60
+    replies = dict(domain.replies())
+    assert len(replies) >= 300
+    assert max(map(len, replies)) < 130
+
+
+def test_every_intent_but_repeating_has_an_answer_and_several_ways_to_ask() -> None:
+    for intent in demo_domain().intents.values():
+        assert intent.replies or intent.name == AGAIN
+        assert len(intent.says) >= 2, intent.name
+        for said in intent.says:
+            assert said == " ".join(said.split()) and said == said.lower()
+            assert not set(said) - set("abcdefghijklmnopqrstuvwxyz' "), said
+
+
+def test_nothing_outside_the_domain_is_a_phrasing_of_it() -> None:
+    known = {said for intent in demo_domain().intents.values() for said in intent.says}
+    rng = np.random.default_rng(0)
+    drawn = {out_of_domain.draw(rng) for _ in range(2_000)}
+    assert not drawn & known
+    assert len(drawn) > 1_400
+
+
+def test_intents_are_drawn_by_their_weight() -> None:
+    domain, rng = demo_domain(), np.random.default_rng(1)
+    drawn = [domain.draw(rng)[0].family for _ in range(4_000)]
+    whole = sum(intent.weight for intent in domain.intents.values())
+    sums = sum(i.weight for i in domain.intents.values() if i.family == "sum")
+    assert abs(drawn.count("sum") / 4_000 - sums / whole) < 0.03
+
+
+def test_every_name_has_its_greeting_and_a_persona_tells_it() -> None:
+    assert len(set(names.NAMES)) >= 20
+    greetings = [text for text, reply in demo_domain().replies() if reply == GREETING]
+    assert greetings == [names.greeting(name) for name in names.NAMES]
+    rng = np.random.default_rng(2)
+    for _ in range(200):
+        text, name = names.draw_persona(rng)
+        assert name in text or name == names.DEFAULT_NAME
+        assert text in names.personas()
