@@ -20,7 +20,6 @@ from typing import Any, Protocol
 
 import aioice.candidate
 import aioice.ice
-import aioice.stun
 from aiortc import (
     RTCConfiguration,
     RTCIceServer,
@@ -37,6 +36,7 @@ from aiortc.rtcsctptransport import RTCSctpTransport
 
 from rtc_agent.errors import ServerFull
 from rtc_agent.media.ice import IceSettings
+from rtc_agent.media.relay_faults import relay_fault
 
 logger = logging.getLogger(__name__)
 
@@ -223,7 +223,7 @@ def _name_relay_faults() -> None:
                 return await original(**wanted)
         except Exception as error:
             host, port = wanted["turn_server"]
-            fault = f"The TURN relay {host}:{port} {_relay_fault(error)}."
+            fault = f"The TURN relay {host}:{port} {relay_fault(error, RELAY_LIMIT_S)}."
             logger.warning("%s", fault)
             # A connection asks once for each of its transports.
             if (faults := _relay_faults.get()) is not None and fault not in faults:
@@ -231,21 +231,6 @@ def _name_relay_faults() -> None:
             raise
 
     aioice.ice.relayed_candidate = relayed_candidate
-
-
-def _relay_fault(error: Exception) -> str:
-    match error:
-        case aioice.stun.TransactionFailed() if error.response.error_code == 401:
-            return "refused the credentials (401): they are wrong, or have expired"
-        case aioice.stun.TransactionFailed():
-            code, words = error.response.attributes["ERROR-CODE"]
-            return f"refused to relay ({code} {words})"
-        case TimeoutError() | aioice.stun.TransactionTimeout():
-            return f"did not answer within {RELAY_LIMIT_S:g} s"
-        case OSError():
-            return f"cannot be reached: {error.strerror or error}"
-        case _:
-            return f"cannot be used: {error!r}"
 
 
 def new_peer_connection(ice: IceSettings) -> RTCPeerConnection:
