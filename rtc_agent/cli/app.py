@@ -12,6 +12,7 @@ from rtc_agent import __version__
 COMMANDS = (
     *("serve", "sip", "call", "probe", "load", "offline", "verify", "download", "voices"),
     *("bench", "doctor", "config", "certs", "token", "cluster"),
+    *("train_demo", "evaluate_demo"),
 )
 
 app = typer.Typer(

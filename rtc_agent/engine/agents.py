@@ -12,12 +12,10 @@ from rtc_agent.config import Settings
 from rtc_agent.engine.echo import EchoStepper
 from rtc_agent.engine.stepper import FRAME_S, FrameStepper
 from rtc_agent.errors import ConfigError, MissingDependency
+from rtc_agent.model.catalog import DEMO_FOLDER
 
 Report = Callable[[str], None]
 """Told, in a few words, what is being loaded and how far that is."""
-
-DEMO_FOLDER = Path(__file__).parents[1] / "demo"
-"""The demo agent's model files, as far as this package has them."""
 
 MODEL_PACKAGES = ("torch", "safetensors", "sentencepiece", "pyloudnorm")
 """What the `[model]` extra brings, by import name."""

@@ -13,6 +13,9 @@ LM_FILE = "model.safetensors"
 CONFIG_FILE = "config.json"
 VOICES_FILE = "voices.tgz"
 
+DEMO_FOLDER = Path(__file__).parents[1] / "demo"
+"""The demo agent's model files, as far as this package has them."""
+
 
 @dataclass(frozen=True, slots=True)
 class PublishedModel:

@@ -11,7 +11,6 @@ import pytest
 import torch
 
 from rtc_agent.errors import CheckpointError
-from rtc_agent.model.checkpoint import load_lm, load_mimi
 from rtc_agent.model.spec import LmSpec, MimiSpec, ModelSpec
 from rtc_agent.training.codec_training import CodecRun
 from rtc_agent.training.decoder_training import DecoderRun
@@ -69,10 +68,7 @@ def learn(out: Path, codec: int, lm: int) -> tuple[list[str], Evaluation]:
     running = pipeline(out, lines, Seconds(codec=codec, lm=lm))
     for stage in ("codec", "lm", "export"):
         assert running.run(stage)
-    folder = exported(out)
-    model = Model(
-        folder, load_lm(folder.lm, folder.spec.lm), load_mimi(folder.codec, folder.spec.mimi)
-    )
+    model = Model.load(exported(out).path, torch.device("cpu"))
     return lines, Evaluation(
         model, SmallData(), rows=3, reply_frames=16, silence_frames=20, report=lines.append
     )

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import torch
 
 from rtc_agent.engine.stepper import FRAME_SAMPLES, Pcm, SamplingSpec
+from rtc_agent.model.checkpoint import load_lm, load_mimi
 from rtc_agent.model.detokenizer import Detokenizer, piece_table
 from rtc_agent.model.folder import ModelFolder
 from rtc_agent.model.frame_model import FrameModel
 from rtc_agent.model.mimi_weights import MimiWeights
 from rtc_agent.model.opening import Opening, finish, run_plan
 from rtc_agent.model.persona import persona_ids
+from rtc_agent.model.precision import use_exact_float32
 from rtc_agent.model.prompts import plan_prompt
 from rtc_agent.model.weights import LmWeights
 from rtc_agent.training.data.batch import EvalCase, EvalSet, Samples
@@ -61,6 +64,21 @@ class Model:
     folder: ModelFolder
     lm: LmWeights
     mimi: MimiWeights
+
+    @classmethod
+    def load(cls, path: Path, device: torch.device) -> Model:
+        """A folder's model, in float32 throughout.
+
+        Raises:
+            CheckpointError: it is missing or damaged.
+        """
+        use_exact_float32()
+        folder = ModelFolder.open(path)
+        return cls(
+            folder,
+            load_lm(folder.lm, folder.spec.lm, device=device),
+            load_mimi(folder.codec, folder.spec.mimi, device=device),
+        )
 
     def opening(self, persona: str | None) -> Opening | None:
         """A call's prompt; None for none."""
