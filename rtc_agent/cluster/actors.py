@@ -17,6 +17,7 @@ from rtc_agent import logs
 from rtc_agent.clock import MonotonicClock
 from rtc_agent.cluster.controller import Controller
 from rtc_agent.cluster.front_server import FrontServer
+from rtc_agent.cluster.niceness import come_first
 from rtc_agent.cluster.plan import Member, Plan, Values
 from rtc_agent.cluster.ray_fleet import CONTROLLER, RayFleet
 from rtc_agent.cluster.replica import Replica
@@ -32,7 +33,7 @@ class ReplicaActor:
 
     def __init__(self, plan: Values) -> None:
         self._plan = Plan.from_values(plan)
-        _set_up_logs(self._plan)
+        _prepare(self._plan)
         self._replica = Replica(self._plan, ray.util.get_node_ip_address())
         self._task = asyncio.create_task(self._replica.run())
 
@@ -57,7 +58,7 @@ class FrontActor:
 
     def __init__(self, plan: Values, port: int | None) -> None:
         self._plan = Plan.from_values(plan)
-        _set_up_logs(self._plan)
+        _prepare(self._plan)
         self._server = FrontServer(self._plan, ray.util.get_node_ip_address(), port)
         self._server.status = self._status
         self._tasks = [
@@ -106,7 +107,7 @@ class ControllerActor:
 
     def __init__(self, plan: Values) -> None:
         wish = Plan.from_values(plan)
-        _set_up_logs(wish)
+        _prepare(wish)
         self._controller = Controller(wish, RayFleet(), MonotonicClock())
         self._task = asyncio.create_task(self._controller.start())
 
@@ -142,6 +143,7 @@ class ControllerActor:
         return self._controller.parts_left
 
 
-def _set_up_logs(plan: Plan) -> None:
+def _prepare(plan: Plan) -> None:
     settings = plan.server_here()
     logs.setup(settings.log_level, settings.log_format)
+    come_first()

@@ -13,6 +13,7 @@ import logging
 import os
 import secrets
 import shutil
+import socket
 import stat
 import tempfile
 from collections.abc import Iterator
@@ -24,6 +25,7 @@ from rtc_agent.errors import ConfigError, MissingDependency
 log = logging.getLogger(__name__)
 
 LOOPBACK = "127.0.0.1"
+CONNECT_S = 5.0
 OBJECT_STORE_BYTES = 80 * 2**20
 """Nothing is kept there; less than this Ray does not take."""
 
@@ -131,6 +133,8 @@ def _prepare(place: Place) -> None:
         # there are. Where it expects no other machines, it does not. Until it can be told so.
         RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER="0",
         RAY_DEDUP_LOGS="0",
+        # Ray's processes make way for all others by default. Speech cannot wait.
+        RAY_worker_niceness="0",
     )
 
 
@@ -156,6 +160,13 @@ def _start(name: str, folder: Path, port: int, cpus: float | None) -> None:
 
 
 def _join(name: str, address: str) -> None:
+    # Ray itself would go on trying for minutes.
+    host, _, port = address.rpartition(":")
+    if host and port.isdigit():
+        try:
+            socket.create_connection((host, int(port)), CONNECT_S).close()
+        except OSError as error:
+            raise ConfigError(f"No Ray answers at {address}: {error.strerror or error}.") from error
     import ray
 
     try:
