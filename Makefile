@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 ARGS ?=
 
-.PHONY: run test lint soak gpu-test clean system-parts
+.PHONY: run test lint soak gpu-test clean system-parts train-demo
 
 run: $(VENV)/.run
 	$(BIN)/rtc-agent serve $(ARGS)
@@ -40,6 +40,14 @@ $(VENV)/.test: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(PIP) --editable '.[dev,model,tools]'
 	touch $@ $(VENV)/.run
+
+# The demo agent, from nothing: about 25 minutes of a large GPU. docs/demo-training.md.
+DATA ?= build/demo-data
+TRAINED ?= build/demo-training
+WORKERS ?= 8
+train-demo: $(VENV)/.test
+	$(BIN)/python -m rtc_agent.training.data prepare $(DATA)
+	$(BIN)/rtc-agent train-demo --data $(DATA) --out $(TRAINED) --workers $(WORKERS) $(ARGS)
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
