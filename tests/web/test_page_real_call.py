@@ -17,8 +17,9 @@ pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
 RECORD_S = 6
 STEP_MS = 40
+STRETCH_S = 3
 TRIES = 4
-"""A busy machine may leave frames out, which shifts the delay within one recording."""
+ALIKE = 0.8
 
 _RECORD = """async ([seconds, stepMs]) => {
   const context = new window.RealAudioContext();
@@ -63,9 +64,9 @@ async def test_the_voice_comes_back_and_so_does_the_text(
             for levels in await page.evaluate(_RECORD, [RECORD_S, STEP_MS])
         )
         likeness, delay_ms = best_match(sent, heard)
-        if likeness > 0.75:
+        if likeness > ALIKE:
             break
-    assert likeness > 0.75, (likeness, delay_ms)
+    assert likeness > ALIKE, (likeness, delay_ms)
     assert 40 <= delay_ms <= 800
 
     await expect(page.locator("#log")).to_contain_text(re.compile(r"you spoke for \d\.\d s"))
@@ -77,14 +78,17 @@ async def test_the_voice_comes_back_and_so_does_the_text(
 
 
 def best_match(sent: np.ndarray, heard: np.ndarray) -> tuple[float, int]:
-    """The best correlation of two level curves, and the delay in ms at which it is found."""
-    most = 1_000 // STEP_MS
-    scores = [
-        float(np.corrcoef(sent[: len(sent) - lag or None], heard[lag:])[0, 1])
-        for lag in range(most)
-    ]
-    best = int(np.argmax(scores))
-    return scores[best], best * STEP_MS
+    """The best correlation of two level curves over a stretch, and the delay in ms there: what a
+    busy machine leaves out shifts the delay within a recording, but not within every stretch."""
+    most, stretch = 1_000 // STEP_MS, STRETCH_S * 1_000 // STEP_MS
+    found = []
+    for begin in range(0, len(sent) - stretch - most + 1, stretch // 3):
+        for lag in range(most):
+            ours = sent[begin : begin + stretch]
+            theirs = heard[begin + lag : begin + lag + stretch]
+            if ours.std() and theirs.std():
+                found.append((float(np.corrcoef(ours, theirs)[0, 1]), lag * STEP_MS))
+    return max(found, default=(0.0, 0))
 
 
 async def test_a_second_caller_is_told_that_the_server_is_full(
