@@ -25,6 +25,9 @@ from tests.web.page_driver import (
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
 
+SLOW = "The server is too slow at the moment:"
+
+
 async def received(server: FakeServer, **wanted: Any) -> None:
     """Wait until the page has sent a message with these fields."""
     await server.until(lambda: any(wanted.items() <= got.items() for got in server.received))
@@ -71,7 +74,9 @@ async def test_text_becomes_lines_with_who_and_when(page: Page, server: FakeServ
     server.send("speech", frame=53, who="agent", state="stopped", duration_ms=800)
     server.send("text", frame=54, delta=" After silence.")
     server.send("notice", frame=60, code="overload", message="The server is too slow.")
-    await expect(page.locator("#log li")).to_have_count(6)
+    for frame, left_out in ((62, 1), (64, 2), (300, 13)):
+        server.send("notice", frame=frame, code="overload", message="Slow.", frames=left_out)
+    await expect(page.locator("#log li")).to_have_count(8)
     assert await lines(page) == [
         ("0:00", "You", "spoke for 1.6 s"),
         ("0:02", "Echo", "you spoke for 1.6 s"),
@@ -79,6 +84,8 @@ async def test_text_becomes_lines_with_who_and_when(page: Page, server: FakeServ
         ("0:04", "Echo", "After a pause."),
         ("0:04", "Echo", "After silence."),
         ("0:04", "Note", "The server is too slow."),
+        ("0:04", "Note", f"{SLOW} 240 ms of the call were left out."),
+        ("0:24", "Note", f"{SLOW} 1.0 s of the call were left out."),
     ]
 
 

@@ -148,11 +148,20 @@ function showMessage(message) {
       else if (message.state === "stopped") transcript.endLine();
       break;
     case "notice":
-      transcript.addNote(message.message ?? message.code, message.t_ms);
-      view.announce(message.message ?? message.code);
-      if (message.code === "recording") view.showRecorded(true);
+      showNotice(message);
       break;
   }
+}
+
+function showNotice({ code, message, frames, t_ms: atMs }) {
+  if (code === "recording") view.showRecorded(true);
+  if (code === "overload" && frames) {
+    const words = transcript.addLeftOut(frames, atMs);
+    if (words) view.announce(words);
+    return;
+  }
+  transcript.addNote(message ?? code, atMs);
+  view.announce(message ?? code);
 }
 
 /** @param {Call} resumed @param {boolean} anew */

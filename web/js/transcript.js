@@ -9,6 +9,9 @@ const LONG_LINE = 240;
 const SENTENCE_END = /[.!?…]["')\]]?$/;
 /** Past this one is broken wherever it is. */
 const LONGEST_LINE = 1_000;
+/** What was left out within this time of the last such note is added to it. */
+const TOGETHER_MS = 10_000;
+const FRAME_MS = 80;
 /** What a line takes beside its text, in characters. */
 const LINE_COST = 50;
 const BOUNDS = {
@@ -29,6 +32,8 @@ export class Transcript {
   /** What the agent is saying. @type {{row: Line, said: HTMLElement, frame: number} | null} */
   #line = null;
   #turn = null;
+  /** What a slow server left out lately. @type {{row: Line, said: HTMLElement, ms: number, atMs: number} | null} */
+  #leftOut = null;
   /** @type {Line[]} */
   #rows = [];
   #size = 0;
@@ -57,7 +62,7 @@ export class Transcript {
     this.#rows = [];
     this.#size = this.#left = 0;
     this.#line = null;
-    this.#turn = null;
+    this.#turn = this.#leftOut = null;
     this.#empty.hidden = false;
     this.#earlier.hidden = true;
   }
@@ -123,11 +128,33 @@ export class Transcript {
   /** @param {string} text @param {number} atMs */
   addNote(text, atMs) {
     this.endLine();
-    this.#write(() => {
-      const { row, said } = this.#row("note", "Note", atMs);
-      this.#say(row, text);
-      said.textContent = text;
-    });
+    this.#write(() => this.#note(text, atMs));
+  }
+
+  #note(text, atMs) {
+    const made = this.#row("note", "Note", atMs);
+    this.#say(made.row, text);
+    made.said.textContent = text;
+    return made;
+  }
+
+  /**
+   * A slow server leaves out little pieces in quick succession: they are one note that grows.
+   * @param {number} frames @param {number} atMs @returns {string | null} its words, if it is a new one
+   */
+  addLeftOut(frames, atMs) {
+    const goesOn = this.#leftOut !== null && atMs - this.#leftOut.atMs < TOGETHER_MS;
+    const ms = (goesOn ? this.#leftOut.ms : 0) + frames * FRAME_MS;
+    const text = `The server is too slow at the moment: ${ms < 1_000 ? `${ms} ms` : seconds(ms)} of the call were left out.`;
+    if (goesOn) {
+      Object.assign(this.#leftOut, { ms, atMs });
+      this.#say(this.#leftOut.row, text);
+      this.#leftOut.said.textContent = text;
+      return null;
+    }
+    this.endLine();
+    this.#write(() => (this.#leftOut = { ...this.#note(text, atMs), ms, atMs }));
+    return text;
   }
 
   /** The call is over: nobody is speaking any more. */
