@@ -18,6 +18,7 @@ from tests.cluster.running import Cluster, Person, alive, calling, descendants, 
 # Ray itself is not imported here: it takes seconds, and this process does not use it.
 pytestmark = [
     pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.timeout(300),
     pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="Ray is not installed"),
 ]
 

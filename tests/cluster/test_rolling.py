@@ -69,7 +69,7 @@ class World:
             self.now_s += 5
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.integers(1, 5), st.integers(0, 2), st.booleans(), st.lists(st.integers(0, 9)))
 def test_an_upgrade_replaces_all_and_keeps_as_many_as_it_may(
     wanted: int, spare: int, surge: bool, order: list[int]
