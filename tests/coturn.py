@@ -8,6 +8,7 @@ import os
 import shutil
 from asyncio.subprocess import DEVNULL, PIPE, STDOUT
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,15 @@ from tests.telephony.gateway import free_port
 SECRET = "a secret | that & both \\ know"
 START = ROOT / "docker" / "coturn" / "start.sh"
 START_TIMEOUT_S = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """A certificate, and the port on which it is shown."""
+
+    cert: Path
+    key: Path
+    port: int
 
 
 def require_coturn() -> str:
@@ -38,6 +48,7 @@ async def relaying(
     address: str = "127.0.0.1",
     port: int = 0,
     agents: str = "",
+    tls: Tls | None = None,
     within: Sequence[str] = (),
 ) -> AsyncIterator[int]:
     """A relay for one test, started as its container starts it; its port for UDP and TCP.
@@ -48,9 +59,13 @@ async def relaying(
         address: where it listens and relays from.
         port: 0 takes a free one.
         agents: private addresses of servers, which it may relay to.
+        tls: how it is reached by TLS too.
         within: a command that runs the relay somewhere else, such as `ip netns exec NAME`.
     """
     require_coturn()
+    secured = {"TURN_CERT": "", "TURN_KEY": ""}
+    if tls is not None:
+        secured = {"TURN_CERT": str(tls.cert), "TURN_KEY": str(tls.key), "TLS_PORT": str(tls.port)}
     port = port or free_port()
     process = await asyncio.create_subprocess_exec(
         *within,
@@ -62,6 +77,7 @@ async def relaying(
             "TURN_IPS": address,
             "TURN_PORT": str(port),
             "AGENT_IPS": agents,
+            **secured,
         },
         stdout=PIPE,
         stderr=STDOUT,

@@ -5,6 +5,8 @@
 #   PUBLIC_IP    what callers know them by, behind one-to-one NAT
 #   AGENT_IPS    private addresses of servers, or ranges a-b, with blanks between
 #   TURN_PORT, RELAY_FIRST, RELAY_LAST  ports for callers, and for what is relayed
+#   TURN_CERT, TURN_KEY  PEM files, for callers behind proxies that let nothing but TLS through
+#   TLS_PORT     port for these
 #   TOTAL_QUOTA  allocations at once, over all callers
 set -eu
 umask 077
@@ -27,5 +29,11 @@ for ip in ${AGENT_IPS:-}; do
 done
 if [ -n "${PUBLIC_IP:-}" ]; then
 	printf 'external-ip=%s\n' "$PUBLIC_IP" >>"$file"
+fi
+if [ -n "${TURN_CERT:-}" ]; then
+	printf 'cert=%s\npkey=%s\ntls-listening-port=%s\n' \
+		"$TURN_CERT" "$TURN_KEY" "${TLS_PORT:-5349}" >>"$file"
+else
+	echo no-tls >>"$file"
 fi
 exec turnserver -c "$file" "$@"

@@ -76,10 +76,13 @@ async def test_without_a_relay_local_addresses_are_offered() -> None:
     )
 
 
-async def test_what_cannot_be_is_said(url: str) -> None:
+async def test_what_cannot_be_is_said(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ConfigError, match="--ice-host"):
         await ice_for(url, ["192.0.2.1"], "udp")
     with pytest.raises(ConfigError, match="udp, tcp or tls, not by 'pigeon'"):
         await ice_for(url, None, "pigeon")
+    monkeypatch.setitem(INFO, "ice_servers", INFO["ice_servers"][:1])
+    with pytest.raises(CallRefused, match="no TURN relay that is reached by tls"):
+        await ice_for(url, None, "tls")
     with pytest.raises(CallRefused, match="RTC_AGENT_KEY"):
         await ice_for(f"{url}/keys", None, "udp")
