@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -96,7 +97,7 @@ def _stepper(
     if stages is None:
         return LockstepStepper(parts, slots, prefix_bytes=prefix_bytes, backend=backend)
     return StagedStepper(
-        parts,
+        replace(parts, mimi=parts.mimi.encoder_half()),
         slots,
         stages,
         partial(connect, settings, stages, str(parts.lm.device), model, slots),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -78,6 +78,14 @@ class MimiWeights:
     @property
     def device(self) -> torch.device:
         return self.downsample.device
+
+    def encoder_half(self) -> MimiWeights:
+        """What an encoder needs: without nearly all of the decoder's."""
+        return replace(self, decoder_layers=(), decoder_blocks=())
+
+    def decoder_half(self) -> MimiWeights:
+        """What a decoder needs: without nearly all of the encoder's."""
+        return replace(self, encoder_layers=(), encoder_blocks=())
 
 
 def assemble_mimi(spec: MimiSpec, fetch: Fetch) -> MimiWeights:

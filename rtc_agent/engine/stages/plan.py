@@ -56,7 +56,8 @@ def bank_maker(plan: Code2WavPlan) -> Callable[[], Code2WavModel]:
     use_exact_float32()
     backend = backend_for(device, kernels=plan.kernels)
     spec, mimi = _codec(plan, device)
-    return lambda: backend.code2wav(spec, mimi, plan.bank_rows)
+    half = mimi.decoder_half()
+    return lambda: backend.code2wav(spec, half, plan.bank_rows)
 
 
 def _codec(plan: Code2WavPlan, device: torch.device) -> tuple[ModelSpec, MimiWeights]:

@@ -6,6 +6,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from rtc_agent.engine.stages.code2wav import MakeBank
@@ -69,7 +70,7 @@ def staged(
 
     def connect(rows: int) -> Code2WavLink:
         def bank() -> Code2WavModel:
-            model = GatedModel(made.spec, made.mimi, rows)
+            model = GatedModel(made.spec, made.mimi.decoder_half(), rows)
             model.gate = gate
             return model
 
@@ -90,7 +91,7 @@ def staged(
         )
 
     stepper = StagedStepper(
-        made,
+        replace(made, mimi=made.mimi.encoder_half()),
         slots,
         stages,
         connect,
