@@ -102,6 +102,8 @@ def _best(settings: Settings, report: Report) -> Choice:
         choice = _demo(settings, DEMO_FOLDER, report)
         told = f"This is the demo agent, {lacking}"
         return replace(choice, notice=f"{told} {choice.notice}".rstrip())
+    if settings.stages is not None:
+        lacking += " It has no stages to set apart."
     return Choice(EchoStepper(settings.sessions), f"This is the echo test, {lacking}")
 
 
