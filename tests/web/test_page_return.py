@@ -54,6 +54,24 @@ async def test_the_call_goes_on_over_another_connection(page: Page, server: Fake
     await page.wait_for_function("() => window.peers[0].connectionState === 'closed'")
 
 
+async def test_a_relays_new_credentials_are_fetched_first(page: Page, server: FakeServer) -> None:
+    def relay(username: str) -> list[dict[str, str]]:
+        return [{"urls": "turn:127.0.0.1:9", "username": username, "credential": "c"}]
+
+    server.info["ice_servers"] = relay("good for an hour")
+    await page.clock.install()
+    await go_live(page, server.url)
+    server.info["ice_servers"] = relay("good for another")
+    await lose(page, server)
+    server.answers_pings = True
+    await page.wait_for_function("() => window.peers.length > 1")
+    names = await page.evaluate(
+        "() => window.peers.map((peer) => peer.getConfiguration().iceServers[0].username)"
+    )
+    assert names[:2] == ["good for an hour", "good for another"]
+    await reach(page, "live")
+
+
 async def test_a_conversation_that_was_let_go_begins_anew_and_says_so(
     page: Page, server: FakeServer
 ) -> None:

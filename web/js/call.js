@@ -12,6 +12,8 @@ const READY_TIMEOUT_MS = 30_000;
  * Close together, since a server keeps a lost call for about ten seconds.
  */
 const RETRY_AFTER_MS = [3_000, 3_000, 6_000];
+/** How long a try to come back waits for new credentials of a relay. */
+const NEW_CREDENTIALS_MS = 1_000;
 
 /**
  * Events, each a CustomEvent:
@@ -145,6 +147,8 @@ export class Call extends EventTarget {
 
   async #offerAgain() {
     void this.#next?.close();
+    if (this.#hasTurn) await this.#renewCredentials();
+    if (this.#state !== "interrupted") return;
     const next = new Connection(this.#stream, this.#iceServers, this.#connection.lastSeq);
     this.#next = next;
     const lost = this.#connection;
@@ -197,10 +201,24 @@ export class Call extends EventTarget {
     if (this.#muted) this.#connection.send({ type: "mute", muted: true });
   }
 
-  #noPath() {
-    const hasTurn = this.#iceServers.some((server) =>
+  get #hasTurn() {
+    return this.#iceServers.some((server) =>
       [server.urls].flat().some((address) => /^turns?:/i.test(address)),
     );
+  }
+
+  /** A relay's credentials expire, and a call may be older. If no new ones come, the old may do. */
+  async #renewCredentials() {
+    const renewed = fetchInfo().then(
+      (info) => (this.#iceServers = info.ice_servers ?? []),
+      () => {},
+    );
+    const waited = new Promise((resolve) => setTimeout(resolve, NEW_CREDENTIALS_MS));
+    await Promise.race([renewed, waited]);
+  }
+
+  #noPath() {
+    const hasTurn = this.#hasTurn;
     const relayFault = this.#connection?.relayFault ?? null;
     this.#finish({ problem: new CallProblem("no_network_path", { hasTurn, relayFault }) });
   }
