@@ -9,7 +9,7 @@ import soundfile
 import typer
 
 from rtc_agent.errors import RtcAgentError
-from rtc_agent.training.data.archive import open_data
+from rtc_agent.training.data.archive import DemoData
 from rtc_agent.training.data.archive import prepare as prepare_folder
 from rtc_agent.training.data.batch import SAMPLE_RATE
 from rtc_agent.training.data.listening import simulate
@@ -46,7 +46,7 @@ def listen(
     seed: int = 0,
 ) -> None:
     """Write simulated conversations as sound, and what is said in them as text."""
-    recorded = simulate(open_data(folder), conversations, seed)
+    recorded = simulate(DemoData(folder, stock=0), conversations, seed)
     soundfile.write(out, recorded.samples, SAMPLE_RATE)
     typer.echo("\n".join(recorded.lines))
 

@@ -48,7 +48,7 @@ class DemoData:
 
     Args:
         workers: processes that speak the stock of callers.
-        stock: utterances of it.
+        stock: utterances of it; with none, each caller is spoken when it is drawn.
 
     Raises:
         ConfigError: something is missing in the folder.
@@ -105,7 +105,9 @@ class DemoData:
         return Callers(
             libraries,
             Recordings.load(recorded) if recorded.with_suffix(".json").exists() else None,
-            speak_stock(libraries, self._stock_size, _STOCK_SEED, self._workers),
+            speak_stock(libraries, self._stock_size, _STOCK_SEED, self._workers)
+            if self._stock_size
+            else None,
         )
 
 
