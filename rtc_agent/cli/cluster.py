@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
@@ -26,6 +27,7 @@ Config = Annotated[Path, typer.Option(help="TOML file of the cluster; docs/clust
 DEFAULT_NAME = "rtc-agent"
 START_S = 1_800.0
 """How long `up` waits for the first replicas: weights may have to come a long way."""
+TELL_EVERY_S = 15.0
 DOWN_S = 60.0
 
 
@@ -56,6 +58,7 @@ def up(config: Config, address: Address = None) -> None:
     with instance.own_ray(cluster.name, cluster.ray_port), _stop_signals() as stopped:
         from rtc_agent.cluster import commands
 
+        commands.require_room(cluster, server)
         try:
             _start(cluster, server, stopped)
             while not stopped.wait(1.0) and commands.is_up():
@@ -71,9 +74,14 @@ def _start(cluster: Any, server: Any, stopped: threading.Event | None = None) ->
 
     commands.up(cluster, server)
     found: dict[str, Any] = {}
+    told_s = time.monotonic()
 
     def settled() -> bool:
+        nonlocal told_s
         found.update(commands.status())
+        if time.monotonic() - told_s > TELL_EVERY_S and (words := commands.waiting(found)):
+            told_s = time.monotonic()
+            typer.echo(f"rtc-agent: {words}", err=True)
         over = stopped is not None and stopped.is_set()
         return bool(found["ready"] or found["failure"] or over)
 

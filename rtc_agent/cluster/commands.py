@@ -13,7 +13,7 @@ from ray.exceptions import RayError
 
 from rtc_agent.cluster.actors import ControllerActor
 from rtc_agent.cluster.plan import Plan, Values
-from rtc_agent.cluster.ray_fleet import CONTROLLER
+from rtc_agent.cluster.ray_fleet import CONTROLLER, bundle_of
 from rtc_agent.cluster.settings import ClusterSettings
 from rtc_agent.config import Settings
 from rtc_agent.errors import ConfigError
@@ -37,6 +37,37 @@ def up(cluster: ClusterSettings, server: Settings) -> None:
         made = SecretStr(secrets.token_urlsafe(32))
         server = server.model_copy(update={"token_secret": made})
     _start_controller(Plan.of(cluster, server, secrets.token_urlsafe(32)))
+
+
+def require_room(cluster: ClusterSettings, server: Settings) -> None:
+    """Every replica finds room on the hosts that there are, where no others will come.
+
+    Raises:
+        ConfigError: there is too little of something.
+    """
+    there = ray.cluster_resources()
+    plan = Plan.of(cluster, server, "")
+    for resource, amount in bundle_of(plan).items():
+        wanted = amount * plan.replicas
+        if wanted > there.get(resource, 0):
+            raise ConfigError(
+                f"{plan.replicas} replicas need {wanted:g} {resource}, and this machine has "
+                f"{there.get(resource, 0):g}. `replicas`, `gpus` and `cpus` say what is needed; "
+                "with --address, other hosts help."
+            )
+
+
+def waiting(found: Values) -> str:
+    """What is still waited for, in words; empty if nothing is."""
+    words = []
+    for kind in ("replicas", "fronts"):
+        serving = sum(part["phase"] == "serving" for part in found[kind])
+        pending = sum(part["phase"] == "pending" for part in found[kind])
+        if serving < found["wanted"][kind]:
+            room = f", {pending} without a host that has room" if pending else ""
+            words.append(f"{serving} of {found['wanted'][kind]} {kind} serve{room}")
+    details = {part["detail"] for part in found["replicas"] if part.get("detail")}
+    return "; ".join([*words, *sorted(details)])
 
 
 def status() -> Values:

@@ -195,7 +195,7 @@ class ClusterFront:
                 answer = await self._pass(request, body, replica, path)
             except (aiohttp.ClientError, TimeoutError) as error:
                 replica.alive = False
-                if not await self.view.is_gone(replica):
+                if isinstance(error, TimeoutError) or not await self.view.is_gone(replica):
                     raise self._away() from error
             else:
                 if answer.status != 503 or not _is_complete(request, body):

@@ -10,6 +10,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable
 
 from aiohttp import web
+from yarl import URL
 
 from rtc_agent.cluster.front import ClusterFront
 from rtc_agent.cluster.plan import FrontSight, Member, Phase, Plan, Values
@@ -112,7 +113,8 @@ class FrontServer:
             await runner.setup()
             tls = None if certificate is None else certificate.context
             port = self._choose_port(settings)
-            self._url = await listen(runner, settings.host, port, tls, reuse_port=True)
+            url = await listen(runner, settings.host, port, tls, reuse_port=True)
+            self._url = self._as_others_reach_it(url, settings.host)
             self._front = front
             self._phase = Phase.SERVING
             await self._drain.wait()
@@ -126,6 +128,12 @@ class FrontServer:
         finally:
             watch.cancel()
             await runner.cleanup()
+
+    def _as_others_reach_it(self, url: str, host: str) -> str:
+        """For a front that listens on every address, the one that the cluster's hosts use."""
+        if host not in ("0.0.0.0", "::"):
+            return url
+        return str(URL(url).with_host(self._node))
 
     def _choose_port(self, settings: Settings) -> int:
         """The configured port, or the next that is free where another front of this host has it.

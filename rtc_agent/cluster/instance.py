@@ -63,6 +63,11 @@ def own_ray(name: str, port: int, cpus: float | None = None) -> Iterator[Place]:
         ConfigError: another one listens there, or it does not start.
     """
     require_ray()
+    if find(name) is not None:
+        raise ConfigError(
+            f"A cluster {name!r} runs on this machine already: `upgrade` changes it, `down` ends "
+            "it, and another `name` makes another."
+        )
     # Ray lets everybody write to its folder; nobody else gets into the one around it. The names are
     # short since those of sockets must be.
     folder = Path(tempfile.mkdtemp(prefix="rtc-agent-"))

@@ -69,9 +69,7 @@ class RayFleet:
         ray.kill(_handle(name), no_restart=False)
 
     async def want(self, plan: Plan, replicas: int) -> None:
-        needs = _needs(plan)
-        bundle = {"CPU": needs["num_cpus"], "GPU": needs["num_gpus"], **needs["resources"]}
-        bundle = {name: amount for name, amount in bundle.items() if amount}
+        bundle = bundle_of(plan)
         request_resources(bundles=[bundle] * replicas if bundle else [])
 
     async def _ask(self, name: str, method: str, *arguments: object) -> Any:
@@ -101,6 +99,13 @@ def _needs(plan: Plan) -> dict[str, Any]:
         "num_gpus": cluster.gpus_for(plan.server_anywhere()),
         "resources": cluster.replica_resources,
     }
+
+
+def bundle_of(plan: Plan) -> dict[str, float]:
+    """The same by Ray's names of resources, without what is not needed."""
+    needs = _needs(plan)
+    bundle = {"CPU": needs["num_cpus"], "GPU": needs["num_gpus"], **needs["resources"]}
+    return {name: amount for name, amount in bundle.items() if amount}
 
 
 def _place(node: str | None) -> Any:

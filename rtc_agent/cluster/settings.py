@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from rtc_agent import config
 from rtc_agent.config import Settings
 from rtc_agent.errors import ConfigError
+from rtc_agent.exposure import require_keys
 
 _ON_A_GPU = ("personaplex", "moshi")
 
@@ -125,6 +126,7 @@ def load(file: Path) -> tuple[ClusterSettings, Settings]:
             "The phone line does not run in a cluster's servers; run `rtc-agent sip` beside it, "
             "with the address of a front."
         )
+    require_keys(server)
     # Workers are what calls are held by; a server without them has no front to drain.
     workers = {"media_workers": max(1, server.media_workers)}
     return cluster, server.model_copy(update=workers)

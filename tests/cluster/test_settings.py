@@ -48,6 +48,7 @@ def test_the_environment_has_the_last_word_here_and_on_every_host(
         ("server = 3", "table"),
         ("replicas = ", "not valid TOML"),
         ("[server]\nsesions = 3", "sesions"),
+        ('[server]\nhost = "0.0.0.0"', "there are no keys"),
         (
             "[server.telephony]\njanus = 'ws://127.0.0.1:8188'\nregistration = 'guest'",
             "phone line",
