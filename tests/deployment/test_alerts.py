@@ -42,6 +42,7 @@ GOOD_DAY = {
     f'rtc_agent_call_loss_ratio_bucket{{{SERVER},le="0.01"}}': "0+2x240",
     f'rtc_agent_call_loss_ratio_bucket{{{SERVER},le="0.1"}}': "0+2x240",
     f'rtc_agent_call_loss_ratio_bucket{{{SERVER},le="+Inf"}}': "0+2x240",
+    'rtc_agent_cluster_replicas{job="rtc-agent",instance="front:8080",state="away"}': "0x240",
     f"process_open_fds{{{SERVER}}}": "200x240",
     f"process_max_fds{{{SERVER}}}": "1024x240",
 }
@@ -53,9 +54,10 @@ class Trouble:
 
     series: Mapping[str, str]
     labels: Mapping[str, str] = field(default_factory=dict)
-    """Of the alert, beside its severity and the server's."""
+    """Of the alert, beside its severity and the server's; `value` is what it counts."""
     keeps_job: bool = False
     """Its expression does not group, so that the job's name stays."""
+    keeps_instance: bool = True
 
 
 BROKEN = {
@@ -101,6 +103,12 @@ BROKEN = {
     "RtcAgentCallersLosePackets": Trouble(
         {f'rtc_agent_call_loss_ratio_bucket{{{SERVER},le="0.01"}}': "0+1x240"}
     ),
+    "RtcAgentReplicasAway": Trouble(
+        {'rtc_agent_cluster_replicas{job="rtc-agent",instance="front:8080",state="away"}': "2x240"},
+        {"state": "away", "value": "2"},
+        keeps_job=True,
+        keeps_instance=False,
+    ),
     "RtcAgentFilesRunOut": Trouble({f"process_open_fds{{{SERVER}}}": "900x240"}, keeps_job=True),
 }
 RULES = {rule["alert"]: rule for rule in alert_rules()}
@@ -112,11 +120,14 @@ def case(name: str, trouble: Trouble) -> dict[str, Any]:
     """That this alert, in its trouble, is not there at first and then is; in promtool's form."""
     rule = RULES[name]
     job = {"job": "rtc-agent"} if trouble.keeps_job else {}
-    labels = {**rule["labels"], "instance": "a:8080", **job, **trouble.labels}
+    instance = {"instance": "a:8080"} if trouble.keeps_instance else {}
+    labels = {**rule["labels"], **instance, **job, **trouble.labels}
+    value = labels.pop("value", "")
     annotations = dict(rule["annotations"])
-    for label, value in labels.items():
-        for key, text in annotations.items():
-            annotations[key] = text.replace(f"{{{{ $labels.{label} }}}}", value)
+    for key, text in annotations.items():
+        for label, said in labels.items():
+            text = text.replace(f"{{{{ $labels.{label} }}}}", said)
+        annotations[key] = text.replace("{{ $value }}", value)
     patience_s = 60 * int(rule.get("for", "0m").removesuffix("m"))
     expected = [{"exp_labels": labels, "exp_annotations": annotations}]
     checks = [(patience_s + SEEN_S, expected)]

@@ -12,6 +12,8 @@ import yaml
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+from rtc_agent.cluster.figures import ClusterFigures
+from rtc_agent.cluster.figures import merged as merge_replicas
 from signaling.front_metrics import FrontFigures, merged
 from tests.deployment.files import DOCKER, read_yaml
 from tests.deployment.metrics import (
@@ -30,11 +32,13 @@ ADDED = {"instance", "job", "worker", "replica", "le"}
 
 @pytest.fixture
 async def exported(aiohttp_client: StartClient) -> dict[str, set[str]]:
-    """Every sample that a server with media workers shows, with its labels."""
+    """Every sample that a cluster of servers with media workers shows, with its labels."""
     async with serving(aiohttp_client) as it:
         worker = await (await it.client.get("/metrics")).text()
     figures = FrontFigures(alive={"w0": True}, restarts={"the engine": 0})
-    text = generate_latest(merged({"w0": worker}, figures)).decode()
+    cluster = ClusterFigures({"ready": 1, "draining": 0, "away": 0}, slots=4, slots_free=3, calls=1)
+    host = generate_latest(merged({"w0": worker}, figures)).decode()
+    text = generate_latest(merge_replicas({"r0": host}, "", cluster)).decode()
     found: dict[str, set[str]] = defaultdict(set)
     for family in text_string_to_metric_families(text):
         for label in ("_bucket", "_count", "_sum") if family.type == "histogram" else ():
