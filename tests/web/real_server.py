@@ -9,7 +9,7 @@ import sys
 from asyncio.subprocess import PIPE, Process
 from pathlib import Path
 
-START_TIMEOUT_S = 30
+START_TIMEOUT_S = 60
 
 
 class RealServer:
@@ -28,8 +28,12 @@ class RealServer:
             cwd=Path(__file__).parents[2],
         )
         assert process.stdout is not None
-        async with asyncio.timeout(START_TIMEOUT_S):
-            line = (await process.stdout.readline()).decode()
+        try:
+            async with asyncio.timeout(START_TIMEOUT_S):
+                line = (await process.stdout.readline()).decode()
+        except BaseException:
+            process.kill()
+            raise
         found = re.fullmatch(r"ready (http://\S+)\n", line)
         assert found, line
         return cls(process, found[1])
