@@ -66,7 +66,7 @@ def load_sets(folder: Path) -> tuple[EvalSet, ...]:
     some = espeak[:_CONDITIONED]
     by_phone = tuple(replace(case, samples=telephone(case.samples)) for case in some)
     return (
-        EvalSet("Festival, in no way trained on", festival),
+        *(_festival_set(voice, festival) for voice in VOICES),
         EvalSet("eSpeak NG, held-out variants", espeak),
         EvalSet("the same, noise at −33 dBFS", some, noise_dbfs=-33.0),
         EvalSet("the same, 8 kHz µ-law", by_phone),
@@ -75,6 +75,11 @@ def load_sets(folder: Path) -> tuple[EvalSet, ...]:
         EvalSet("sounds that are no speech", tuple(_sounds())),
         *_personas(espeak),
     )
+
+
+def _festival_set(voice: str, cases: Sequence[EvalCase]) -> EvalSet:
+    speaker = f"festival:{voice}"
+    return EvalSet(f"Festival {voice}", tuple(case for case in cases if case.speaker == speaker))
 
 
 def expected(intent: str | None, name: str = DEFAULT_NAME) -> frozenset[str]:

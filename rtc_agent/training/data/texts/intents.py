@@ -19,7 +19,7 @@ NOTHING, OUT_OF_DOMAIN, GREETING, SILENCE = "nothing", "out-of-domain", "greetin
 
 _OPENINGS = (
     *("um", "uh", "so", "okay", "well", "hey", "please", "and", "now", "alright"),
-    *("okay so", "um so", "oh", "hmm", "right", "actually", "hello", "hi", "tell me"),
+    *("okay so", "um so", "oh", "hmm", "right", "actually", "hello", "hi"),
 )
 """Said before a question; they change nothing."""
 _CLOSINGS = ("please", "then", "for me", "thanks", "now")
