@@ -15,6 +15,8 @@ from rtc_agent.engine.capacity import TickTimes
 from rtc_agent.engine.prefix_cache import PrefixCache
 from rtc_agent.engine.stepper import (
     FRAME_SAMPLES,
+    REFERENCE_DRAWS,
+    Draws,
     Mask,
     Pcm,
     SessionSpec,
@@ -93,6 +95,8 @@ class LockstepParts:
     voices: VoiceSource
     agent: str
     description: str
+    draws: Draws = REFERENCE_DRAWS
+    """How a session draws its tokens that chooses nothing else."""
 
 
 NOT_FINITE = "the model's numbers for this call are no longer finite"
@@ -235,12 +239,13 @@ class LockstepSessions(Generic[Bank]):
             if opening is None:
                 opening = yield from self._settled(bank, self._run_prompt(voice, persona))
                 self.prefixes.put((voice, persona), opening)
-        seed = spec.sampling.seed
+        sampling = spec.sampling.filled(self._parts.draws)
+        seed = self._random_seed() if sampling.seed is None else sampling.seed
         with torch.inference_mode():
-            bank.open(row, spec.sampling, self._random_seed() if seed is None else seed, opening)
+            bank.open(row, sampling, seed, opening)
         bank.settle()
         yield
-        self._sessions[slot] = Session(self._parts.text_stream(), is_greedy(spec.sampling))
+        self._sessions[slot] = Session(self._parts.text_stream(), is_greedy(sampling))
         self._opened(slot, after_prompt=opening is not None)
 
     def _make_bank(self, backend: Backend, rows: int) -> Bank:

@@ -7,7 +7,7 @@ and gives one back. Echo, PersonaPlex and any later lock-step model fit this sea
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -26,16 +26,39 @@ Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
-class SamplingSpec:
-    """How a session draws its tokens. Defaults are the reference server's."""
+class Draws:
+    """From how many of the likeliest tokens one is drawn, and how evenly. Defaults are the
+    reference server's."""
 
-    greedy: bool = False
     text_temperature: float = 0.7
     text_top_k: int = 25
     audio_temperature: float = 0.8
     audio_top_k: int = 250
+
+
+REFERENCE_DRAWS = Draws()
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingSpec:
+    """How a session draws its tokens; what is None is as the agent usually does it."""
+
+    greedy: bool = False
+    text_temperature: float | None = None
+    text_top_k: int | None = None
+    audio_temperature: float | None = None
+    audio_top_k: int | None = None
     seed: int | None = None
     """None lets the stepper choose one; two sessions of the same seed and input say the same."""
+
+    def draws(self, usual: Draws = REFERENCE_DRAWS) -> Draws:
+        """What was chosen, and for the rest the agent's usual."""
+        chosen = {f.name: getattr(self, f.name) for f in fields(Draws)}
+        return replace(usual, **{name: v for name, v in chosen.items() if v is not None})
+
+    def filled(self, usual: Draws) -> SamplingSpec:
+        """The same with nothing left to the agent."""
+        return replace(self, **asdict(self.draws(usual)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,8 +32,9 @@ def check_sampling(spec: SamplingSpec) -> None:
     Raises:
         InvalidRequest: a temperature below zero or not finite, or a top-k outside the range.
     """
+    draws = spec.draws()
     for name in ("text", "audio"):
-        temperature, top_k = getattr(spec, f"{name}_temperature"), getattr(spec, f"{name}_top_k")
+        temperature, top_k = getattr(draws, f"{name}_temperature"), getattr(draws, f"{name}_top_k")
         if not 0.0 <= temperature < float("inf"):
             raise InvalidRequest(f"{name}_temperature is {temperature}; it must be 0 or more.")
         if not 1 <= top_k <= MAX_TOP_K:
@@ -71,7 +72,8 @@ class SamplingState:
 
     def set(self, row: int, spec: SamplingSpec, seed: int) -> None:
         """Give a row its session's settings."""
-        temperatures = (spec.text_temperature, spec.audio_temperature)
+        draws = spec.draws()
+        temperatures = (draws.text_temperature, draws.audio_temperature)
 
         def put(target: Tensor, values: Sequence[float]) -> None:
             target[row] = torch.tensor(values, dtype=target.dtype, device=target.device)
@@ -79,7 +81,7 @@ class SamplingState:
         put(self.seed, (seed & 0xFFFFFFFF, seed >> 32))
         put(self.greedy, [spec.greedy or t == 0.0 for t in temperatures])
         put(self.temperature, [max(t, _LEAST_TEMPERATURE) for t in temperatures])
-        put(self.top_k, (spec.text_top_k, spec.audio_top_k))
+        put(self.top_k, (draws.text_top_k, draws.audio_top_k))
 
     def copy(self, other: SamplingState) -> None:
         """Take the settings of as many other rows."""

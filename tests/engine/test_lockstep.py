@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rtc_agent.engine.lockstep import NoVoices
-from rtc_agent.engine.stepper import FRAME_SAMPLES, FrameStepper, SamplingSpec, SessionSpec
+from rtc_agent.engine.stepper import FRAME_SAMPLES, Draws, FrameStepper, SamplingSpec, SessionSpec
 from rtc_agent.errors import InvalidPersona, InvalidRequest, UnknownVoice
 from rtc_agent.model.detokenizer import Detokenizer
 from tests.lockstep_model import (
@@ -45,6 +45,19 @@ def test_the_first_frame_of_a_fresh_call_is_silence_without_text() -> None:
     assert not said.pcm[0].any()
     assert all(pcm.any() for pcm in said.pcm[1:])
     assert said.text[0] == f"{SPEC.lm.text_sos} "
+
+
+def test_a_session_draws_as_its_agent_does_unless_it_says_otherwise() -> None:
+    frames = noise(1, 6)
+    reference = SessionSpec(sampling=SamplingSpec(seed=4))
+    cool = SessionSpec(
+        sampling=SamplingSpec(text_temperature=0.2, audio_temperature=0.2, audio_top_k=9, seed=4)
+    )
+    usual = Draws(text_temperature=0.2, audio_temperature=0.2, audio_top_k=9)
+    of_reference = run_alone(stepper(1), 0, reference, frames)
+    of_cool = run_alone(stepper(1), 0, cool, frames)
+    assert of_reference != of_cool
+    assert run_alone(stepper(1, draws=usual), 0, reference, frames) == of_cool
 
 
 def test_a_character_cut_short_by_the_end_shows() -> None:
