@@ -46,6 +46,7 @@ DATA ?= build/demo-data
 TRAINED ?= build/demo-training
 WORKERS ?= 8
 train-demo: $(VENV)/.test
+	$(PIP) --editable '.[training]' espeakng-loader
 	$(BIN)/python -m rtc_agent.training.data prepare $(DATA)
 	$(BIN)/rtc-agent train-demo --data $(DATA) --out $(TRAINED) --workers $(WORKERS) $(ARGS)
 
