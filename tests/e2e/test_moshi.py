@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 
 import aiohttp
 import numpy as np
@@ -76,3 +77,33 @@ async def test_the_reference_client_hears_itself_and_reads_how_long_it_spoke() -
         async with asyncio.timeout(10):
             while await server.free_slots() < 4:
                 await asyncio.sleep(0.1)
+
+
+async def test_a_client_that_was_cut_off_comes_back_to_its_call_on_the_same_worker() -> None:
+    async with (
+        serving("--agent", "echo", "--media-workers", "2") as server,
+        aiohttp.ClientSession(server.url) as http,
+    ):
+
+        async def until_states(*wanted: str) -> None:
+            async with asyncio.timeout(20):
+                while True:
+                    calls = (await (await http.get("/v1/calls")).json())["calls"]
+                    if [call["state"] for call in calls] == list(wanted):
+                        return
+                    await asyncio.sleep(0.05)
+
+        ws = await http.ws_connect("/api/chat?resumable=1")
+        handshake, metadata = [await ws.receive_bytes(timeout=10) for _ in range(2)]
+        assert (handshake[0], metadata[0]) == (0, 4)
+        connection = ws._response.connection
+        assert connection is not None and connection.transport is not None
+        connection.transport.close()
+        await until_states("reconnecting")
+        session = json.loads(metadata[1:])["session_id"]
+        ws = await http.ws_connect(f"/api/chat?session_id={session}")
+        kinds = [(await ws.receive_bytes(timeout=10))[0] for _ in range(8)]
+        assert kinds[:2] == [0, 4] and 1 in kinds
+        await until_states("live")
+        await ws.close()
+        await until_states()
