@@ -73,7 +73,7 @@ class Code2WavLink:
     ) -> None:
         self._fd = create(layout)
         self.memory = StageMemory(self._fd, layout)
-        self._hung_s = hung_s
+        self.hung_s = hung_s
         self._left_context = left_context
         self._tracks: dict[int, _Track] = {}
         self._lock = threading.Lock()
@@ -149,7 +149,7 @@ class Code2WavLink:
     def drain(self) -> None:
         """Wait until every job is done, or nobody is there to do it."""
         while (connection := self._working()) is not None and self._given > self._done:
-            self._listen(connection, self._hung_s)
+            self._listen(connection, self.hung_s)
             if self._hangs():
                 self._end_hung()
 
@@ -174,7 +174,7 @@ class Code2WavLink:
                 return missing
             with self._lock:
                 self._catching_up = self._catching_up and (self._number, self._done) < since
-                silent_at = self._heard_s + self._hung_s
+                silent_at = self._heard_s + self.hung_s
                 now = time.monotonic()
                 silent = now - self._heard_s > patience_s or self._done < self._taken_over
                 late = self._catching_up and silent and patience_s < math.inf
@@ -242,12 +242,12 @@ class Code2WavLink:
         return True
 
     def _hangs(self) -> bool:
-        return self._given > self._done and time.monotonic() - self._heard_s > self._hung_s
+        return self._given > self._done and time.monotonic() - self._heard_s > self.hung_s
 
     def _end_hung(self) -> None:
         worker = self._worker
         if worker is not None:
-            log.critical("code2wav has said nothing for %.0f s and is ended", self._hung_s)
+            log.critical("code2wav has said nothing for %.0f s and is ended", self.hung_s)
             worker.kill()
             self._lose(worker.connection)
 

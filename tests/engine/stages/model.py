@@ -58,7 +58,6 @@ def staged(
     *,
     bank_rows: int | None = None,
     gate: Gate | None = None,
-    hung_s: float = PATIENT_S,
     refuse: Callable[[], MakeBank] | None = None,
     **changes: Any,
 ) -> Iterator[StagedStepper]:
@@ -86,7 +85,7 @@ def staged(
             layout,
             start,
             stages.codec_left_context_frames,
-            hung_s=hung_s,
+            hung_s=PATIENT_S,
             spare=stages.code2wav.spare,
         )
 

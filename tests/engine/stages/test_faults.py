@@ -14,7 +14,7 @@ from rtc_agent.engine.stages.settings import Code2WavStage, StageSettings
 from rtc_agent.engine.stages.stepper import StagedStepper
 from rtc_agent.engine.stepper import StepResult
 from rtc_agent.errors import ConfigError, StageFailed
-from tests.engine.stages.model import Gate, staged
+from tests.engine.stages.model import PATIENT_S, Gate, staged
 from tests.lockstep_model import PROMPTED, SAMPLED, noise, open_slot, run_alone, stepper
 
 LIVE = np.ones(1, np.bool_)
@@ -122,14 +122,16 @@ def test_one_that_hangs_is_replaced_and_the_talker_goes_on() -> None:
     expected = run_alone(stepper(1), 0, SAMPLED, noise(1, 30))
     gate = Gate()
     frames = noise(1, 30)
-    with staged(1, gate=gate, hung_s=0.5) as apart:
+    with staged(1, gate=gate) as apart:
         open_slot(apart, 0, SAMPLED)
         results = [apart.step(frame[None], LIVE) for frame in frames[:8]]
         gate.open.clear()
+        apart.link.hung_s = 0.5
         while gate.starts < 2 and len(results) < 28:
             results.append(live_step(apart, frames[len(results)]))
             time.sleep(0.1)
         until(lambda: gate.starts == 2)
+        apart.link.hung_s = PATIENT_S
         assert all(result.lost for result in results[8:])
         gate.open.set()
         until(lambda: apart.link.mark()[0] == 2)
@@ -173,6 +175,7 @@ def test_one_that_is_slow_holds_the_talker_back_and_is_heard_again(
         results += [live_step(apart, frame) for frame in frames[3:8]]
         assert all(result.lost for result in results[3:])
         # Slower than the talker, which waits for nothing here: without it, never caught up with.
+        monkeypatch.setattr(stage_stepper, "PATIENCE_S", PATIENT_S)
         gate.delay_s = 0.02
         gate.open.set()
         until(lambda: gate.decoded > 3)
