@@ -146,9 +146,8 @@ def prepare(
     if not (folder / "book.json").exists():
         report("rendering the agent's sentences")
         render_book(Flite((VOICE,), libraries)).save(folder)
-    if not (folder / _EVALUATION / "human.json").exists():
-        report("speaking the evaluation's callers")
-        speak_sets(folder / _EVALUATION, evaluated, libraries)
+    report("speaking the evaluation's callers")
+    speak_sets(folder / _EVALUATION, evaluated, libraries)
     if gnuspeech is not None and not (folder / _CALLERS / f"{_GNUSPEECH}.json").exists():
         report("speaking Gnuspeech's callers")
         utterances = list(speak_gnuspeech(gnuspeech, recorded, seed=5))

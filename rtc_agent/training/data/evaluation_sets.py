@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -36,7 +36,7 @@ _FILES = ("festival", "espeak", "human")
 
 
 def speak_sets(folder: Path, count: int, libraries: Path | None) -> None:
-    """Speak and gather the callers of all sets, and keep them.
+    """Speak and gather the callers of all sets, and keep them; those that are there stay.
 
     Args:
         count: utterances of each synthesiser.
@@ -46,12 +46,14 @@ def speak_sets(folder: Path, count: int, libraries: Path | None) -> None:
         RtcAgentError: Festival is missing.
         ConfigError: eSpeak NG, or a human clip, is missing.
     """
-    Recordings(list(_festival(count))).save(folder / "festival")
-    voices = CallerVoices(libraries, held_out=True)
-    rng = np.random.default_rng(_SEED)
-    spoken = iter(lambda: voices.draw(rng), None)
-    Recordings([next(_answerable(spoken)) for _ in range(count)]).save(folder / "espeak")
-    Recordings(list(_human())).save(folder / "human")
+    made: dict[str, Callable[[], Iterator[Utterance]]] = {
+        "festival": lambda: _festival(count),
+        "espeak": lambda: _espeak(count, libraries),
+        "human": _human,
+    }
+    for name in _FILES:
+        if not (folder / f"{name}.json").exists():
+            Recordings(list(made[name]())).save(folder / name)
 
 
 def load_sets(folder: Path) -> tuple[EvalSet, ...]:
@@ -122,8 +124,14 @@ def _festival(count: int) -> Iterator[Utterance]:
         yield Utterance(speak_festival(text, voice), text, intent, f"festival:{voice}")
 
 
-def _answerable(spoken: Iterator[Utterance]) -> Iterator[Utterance]:
-    return (utterance for utterance in spoken if utterance.intent != LEAD_IN)
+def _espeak(count: int, libraries: Path | None) -> Iterator[Utterance]:
+    voices = CallerVoices(libraries, held_out=True)
+    rng = np.random.default_rng(_SEED)
+    while count:
+        utterance = voices.draw(rng)
+        if utterance.intent != LEAD_IN:
+            count -= 1
+            yield utterance
 
 
 def _human() -> Iterator[Utterance]:

@@ -35,7 +35,7 @@ _UNKNOWN = (
     *("all-circuits-busy-now", "number-not-answering", "is-in-use", "location", "extension"),
     *("call-forwarding", "speed-dial", "queue-thankyou", "vm-incorrect", "do-not-disturb"),
     *("check-number-dial-again", "privacy-incorrect", "cannot-complete-as-dialed", "calling"),
-    *("tt-weasels", "demo-nogo", "conf-onlyperson", "vm-nomore", "transfer", "auth-incorrect"),
+    *("tt-weasels", "conf-onlyperson", "vm-nomore", "transfer", "auth-incorrect"),
     *("digits/day-1", "digits/day-5", "digits/mon-3", "digits/thousand", "digits/7", "digits/30"),
 )
 
