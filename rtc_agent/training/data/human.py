@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-import av
 import numpy as np
 
 from rtc_agent.errors import ConfigError
@@ -68,6 +67,9 @@ def unknown_clips(folder: Path = SOUNDS) -> Iterator[tuple[Samples, str]]:
 
 @cache
 def _clip(folder: Path, name: str) -> Samples:
+    # Where training runs the clips are there already, and PyAV need not be.
+    import av
+
     path = folder / f"{name}.g722"
     try:
         with av.open(str(path), format="g722") as container:
