@@ -28,6 +28,8 @@ _NO_NEW = 0.93
 """Part of the stage after which no new conversations are made."""
 _DEAF = ((0.1, 0.15), (0.3, 0.5))
 """Part of the stage, and the share of replies that is right by then at least."""
+_HEARD = 500
+"""Steps before which nobody has learned to listen."""
 _VALIDATION_SEED = 1 << 20
 
 
@@ -142,7 +144,7 @@ class LmTrainer:
         alarms = [
             "it does not learn to listen"
             for begins, least in _DEAF
-            if progress >= begins and float(scores.reply) < least
+            if progress >= begins and self._step >= _HEARD and float(scores.reply) < least
         ]
         return Findings(figures, alarms[:1])
 
