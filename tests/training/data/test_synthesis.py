@@ -14,7 +14,7 @@ from rtc_agent.training.data.pool import Callers
 from rtc_agent.training.data.synthesis.callers import CallerVoices
 from rtc_agent.training.data.synthesis.espeak import HELD_OUT, Espeak
 from rtc_agent.training.data.synthesis.flite import Flite
-from rtc_agent.training.data.synthesis.shaping import to_24k, trim
+from rtc_agent.training.data.synthesis.shaping import bent, to_24k, trim
 
 SAID = (("Hello, I am Ruby.", "greeting"), ("What is PersonaPlex?", "x"), ("Okay.", "stop"))
 
@@ -77,6 +77,17 @@ def test_formants_move_without_the_pitch(flite: Flite) -> None:
         return float((power * hertz).sum() / power.sum())
 
     assert balance(moved) > 1.06 * balance(plain)
+
+
+def test_a_bent_utterance_has_its_sounds_at_other_times() -> None:
+    clicks = np.zeros(2 * SAMPLE_RATE, np.float32)
+    clicks[4_000::8_000] = 1
+    moved = bent(clicks, np.random.default_rng(1), spread=0.1)
+    assert len(moved) == pytest.approx(len(clicks), rel=0.1)
+    gaps = np.diff(np.flatnonzero(moved > 0.2))
+    gaps = gaps[gaps > 100]
+    assert len(gaps) == 5
+    assert gaps.std() > 100
 
 
 def test_callers_are_the_same_for_the_same_chance_and_keep_their_voice(

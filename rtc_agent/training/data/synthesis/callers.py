@@ -9,7 +9,7 @@ import numpy as np
 from rtc_agent.training.data.batch import SAMPLE_RATE, Samples, Utterance
 from rtc_agent.training.data.synthesis.espeak import ACCENTS, HELD_OUT, Espeak
 from rtc_agent.training.data.synthesis.flite import MEAN_PITCH, Flite
-from rtc_agent.training.data.synthesis.shaping import to_24k, to_peak, trim
+from rtc_agent.training.data.synthesis.shaping import bent, to_24k, to_peak, trim
 from rtc_agent.training.data.texts import out_of_domain
 from rtc_agent.training.data.texts.intents import demo_domain
 
@@ -23,6 +23,7 @@ _VOICES = tuple(MEAN_PITCH)
 _CHANCES = np.array([0.26, 0.26, 0.26, 0.16, 0.06])
 """Of Flite's voices in the order of `MEAN_PITCH`."""
 _US_SHARE = 0.45
+_BENT_SHARE = 0.5
 _OUT_OF_DOMAIN_SHARE, _LEAD_IN_SHARE = 0.22, 0.04
 _LONGEST = 6 * SAMPLE_RATE
 _SHORTEST = 1_500
@@ -93,7 +94,12 @@ class CallerVoices:
                 pitch=int(rng.integers(15, 86)),
                 spread=int(rng.integers(20, 86)),
             )
-        return to_peak(trim(to_24k(raw, rate, formants))) if len(raw) else raw
+        if not len(raw):
+            return raw
+        samples = trim(to_24k(raw, rate, formants))
+        if not self._held_out and len(samples) and rng.random() < _BENT_SHARE:
+            samples = bent(samples, rng)
+        return to_peak(samples)
 
 
 def draw_text(rng: np.random.Generator) -> tuple[str, str | None]:

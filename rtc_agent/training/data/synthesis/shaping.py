@@ -13,6 +13,8 @@ PEAK = 0.7
 """Of every caller's utterance: −3 dBFS."""
 _BLOCK = 240
 """10 ms, over which loudness is judged."""
+_WANDER = 2_880
+"""120 ms, about a syllable's half."""
 _LEAD, _TAIL = 240, 720
 """Samples kept before the first and after the last sound."""
 
@@ -53,3 +55,18 @@ def to_peak(samples: Samples, peak: float = PEAK) -> Samples:
     return np.asarray(
         samples * (peak / max(float(np.abs(samples).max(initial=0)), 1e-6)), np.float32
     )
+
+
+def bent(samples: Samples, rng: np.random.Generator, spread: float = 0.06) -> Samples:
+    """Played at a speed that wanders, so that no two renderings have the same lengths of sounds.
+
+    Args:
+        spread: standard deviation of the speed's logarithm, drawn anew every 120 ms.
+    """
+    knots = len(samples) // _WANDER + 2
+    speeds = np.exp(rng.normal(0, spread, knots))
+    speed = np.interp(np.arange(len(samples)) / _WANDER, np.arange(knots), speeds)
+    # Where each sample comes to lie; its inverse says which to take.
+    place = np.cumsum(1 / speed)
+    taken = np.interp(np.arange(int(place[-1])), place, np.arange(len(samples)))
+    return np.asarray(np.interp(taken, np.arange(len(samples)), samples), np.float32)
