@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 import multiprocessing
+import tempfile
 from collections import deque
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import fields, replace
+from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import torch
+from torch import Tensor
 
 from rtc_agent.training.data.batch import ConversationBatch, ConversationSource
 
 _FULL_SCALE = 32767
 _WAVEFORMS = ("agent", "caller")
 
-Packed = dict[str, npt.NDArray[np.generic]]
-"""A batch's fields, waveforms in 16 bits: half of what has to pass between processes."""
-
 
 class BatchesAhead:
     """Batch i of new conversations is the same whenever, and wherever, it is made.
 
-    Batches pass through pipes and not through shared memory, of which containers have little.
+    Batches pass through files that live for seconds: shared memory is scarce in containers, and
+    reading hundreds of megabytes out of a pipe would keep this process from its own work.
 
     Args:
         n: conversations in each.
@@ -36,60 +36,69 @@ class BatchesAhead:
     ) -> None:
         self._source, self._n, self._seed = source, n, seed
         self._next = first
-        self._coming: deque[Future[Packed]] = deque()
+        self._coming: deque[Future[Path]] = deque()
         self._workers: ProcessPoolExecutor | None = None
         if workers:
+            self._folder = tempfile.TemporaryDirectory(prefix="conversations-")
             self._workers = ProcessPoolExecutor(
                 workers,
                 # Forked, so that what the source holds is there at once; none of it uses a GPU.
                 multiprocessing.get_context("fork"),
                 initializer=_begin,
-                initargs=(source, n, seed),
+                initargs=(source, n, seed, Path(self._folder.name)),
             )
             for number in range(first, first + workers + 1):
                 self._coming.append(self._workers.submit(_make, number))
 
-    def next(self) -> ConversationBatch:
-        """The next batch, on the CPU."""
+    def next(self, device: torch.device) -> ConversationBatch:
+        """The next batch, on a device."""
         number = self._next
         self._next += 1
         if self._workers is None:
-            return _unpacked(_packed(self._source, self._n, self._seed, number))
-        coming = self._coming.popleft()
+            return _unpacked(_packed(self._source, self._n, self._seed, number), device)
+        made = self._coming.popleft().result()
         self._coming.append(self._workers.submit(_make, number + len(self._coming) + 1))
-        return _unpacked(coming.result())
+        packed = torch.load(made, mmap=True, weights_only=True)
+        batch = _unpacked(packed, device)
+        made.unlink()
+        return batch
 
     def close(self) -> None:
         """End the processes."""
         if self._workers is not None:
             self._workers.shutdown(cancel_futures=True)
+            self._folder.cleanup()
 
 
-_mine: tuple[ConversationSource, int, int] | None = None
-"""What a worker makes batches of."""
+_mine: tuple[ConversationSource, int, int, Path] | None = None
+"""What a worker makes batches of, and where it puts them."""
 
 
-def _begin(source: ConversationSource, n: int, seed: int) -> None:
+def _begin(source: ConversationSource, n: int, seed: int, folder: Path) -> None:
     global _mine
     # Threads of the parent's are not there after a fork, and would be waited for.
     torch.set_num_threads(1)
-    _mine = source, n, seed
+    _mine = source, n, seed, folder
 
 
-def _make(number: int) -> Packed:
+def _make(number: int) -> Path:
     if _mine is None:
         raise RuntimeError("the worker was not begun")
-    return _packed(*_mine, number)
+    source, n, seed, folder = _mine
+    made = folder / f"{number}.pt"
+    torch.save(_packed(source, n, seed, number), made)
+    return made
 
 
-def _packed(source: ConversationSource, n: int, seed: int, number: int) -> Packed:
+def _packed(source: ConversationSource, n: int, seed: int, number: int) -> dict[str, Tensor]:
+    """A batch's fields, waveforms in 16 bits: half of what has to be moved about."""
     batch = source.batch(n, np.random.default_rng((seed, number)))
-    out = {field.name: getattr(batch, field.name).numpy() for field in fields(batch)}
+    out: dict[str, Tensor] = {field.name: getattr(batch, field.name) for field in fields(batch)}
     for name in _WAVEFORMS:
-        out[name] = np.rint(np.clip(out[name], -1, 1) * _FULL_SCALE).astype(np.int16)
+        out[name] = (out[name].clamp(-1, 1) * _FULL_SCALE).round().to(torch.int16)
     return out
 
 
-def _unpacked(packed: Packed) -> ConversationBatch:
-    batch = ConversationBatch(**{name: torch.from_numpy(a) for name, a in packed.items()})
+def _unpacked(packed: dict[str, Tensor], device: torch.device) -> ConversationBatch:
+    batch = ConversationBatch(**packed).to(device)
     return replace(batch, **{n: getattr(batch, n).float() / _FULL_SCALE for n in _WAVEFORMS})

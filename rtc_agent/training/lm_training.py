@@ -186,7 +186,7 @@ class LmTrainer:
             self._ahead = BatchesAhead(
                 self._source, run.made_at_once, self._seed, self._made, run.workers
             )
-        self._store.add(self._encoder.encode(self._ahead.next(), self._chance))
+        self._store.add(self._encoder.encode(self._ahead.next(self._device), self._chance))
         self._made += 1
 
 
