@@ -10,6 +10,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from rtc_agent.model.checkpoint import SCALE_SUFFIX
+from rtc_agent.training.keyed import is_matrix
 
 _LEAST_SCALE = 1e-7
 """The smallest that float16 can hold, nearly; what is smaller is zero."""
@@ -63,4 +64,4 @@ def save_eight_bit(tensors: Mapping[str, Tensor], path: Path) -> int:
 
 
 def _is_matrix(key: str, tensor: Tensor) -> bool:
-    return "_codebook." not in key and sum(size > 1 for size in tensor.shape) > 1
+    return "_codebook." not in key and is_matrix(tensor)

@@ -66,12 +66,17 @@ def decay_groups(
     """Optimiser groups: matrices decay; vectors and the `spared` do not."""
     kept = {id(parameter) for parameter in spared}
     wanted = [p for p in module.parameters() if p.requires_grad]
-    decayed = [p for p in wanted if p.ndim >= 2 and id(p) not in kept]
-    rest = [p for p in wanted if p.ndim < 2 or id(p) in kept]
+    decayed = [p for p in wanted if is_matrix(p) and id(p) not in kept]
+    rest = [p for p in wanted if not is_matrix(p) or id(p) in kept]
     return [
         {"params": decayed, "weight_decay": weight_decay},
         {"params": rest, "weight_decay": 0.0},
     ]
+
+
+def is_matrix(tensor: Tensor) -> bool:
+    """Whether it has rows and columns, as weights have and gains and biases have not."""
+    return sum(size > 1 for size in tensor.shape) > 1
 
 
 def _name(key: str) -> str:
