@@ -76,7 +76,7 @@ def decay_groups(
 
 def is_matrix(tensor: Tensor) -> bool:
     """Whether it has rows and columns, as weights have and gains and biases have not."""
-    return sum(size > 1 for size in tensor.shape) > 1
+    return bool(sum(size > 1 for size in tensor.shape) > 1)
 
 
 def _name(key: str) -> str:
