@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 ARGS ?=
 
-.PHONY: run test lint soak gpu-test clean system-parts train-demo
+.PHONY: run test lint soak gpu-test clean system-parts demo-data train-demo
 
 run: $(VENV)/.run
 	$(BIN)/rtc-agent serve $(ARGS)
@@ -41,13 +41,27 @@ $(VENV)/.test: pyproject.toml constraints.txt
 	$(PIP) --editable '.[dev,model,tools]'
 	touch $@ $(VENV)/.run
 
-# The demo agent, from nothing: about 25 minutes of a large GPU. docs/demo-training.md.
+# What the demo agent is trained on, made once; apt, npm and about ten minutes. docs/demo-data.md.
 DATA ?= build/demo-data
+demo-data: $(DATA)/prepared
+
+$(DATA)/prepared: | $(VENV)/.test
+	apt-get update -qq
+	apt-get install -y -qq --no-install-recommends \
+		$$(grep -v '^#' rtc_agent/training/data/system-packages.txt)
+	command -v npm > /dev/null || apt-get install -y -qq --no-install-recommends nodejs npm
+	$(PIP) --editable '.[training]' espeakng-loader
+	npm install --silent --prefix $(DATA)/node @echogarden/gnuspeech-wasm@0.3.0
+	$(BIN)/python -m rtc_agent.training.data prepare $(DATA) \
+		--gnuspeech $(DATA)/node/node_modules/@echogarden/gnuspeech-wasm
+	rm -rf $(DATA)/node
+	touch $@
+
+# The demo agent, from nothing: about 25 minutes of a large GPU. docs/demo-training.md.
 TRAINED ?= build/demo-training
 WORKERS ?= 8
-train-demo: $(VENV)/.test
-	$(PIP) --editable '.[training]' espeakng-loader
-	$(BIN)/python -m rtc_agent.training.data prepare $(DATA)
+train-demo: $(VENV)/.test $(DATA)/prepared
+	$(PIP) --editable '.[training]'
 	$(BIN)/rtc-agent train-demo --data $(DATA) --out $(TRAINED) --workers $(WORKERS) $(ARGS)
 
 clean:

@@ -289,7 +289,7 @@ def _paused(samples: Samples, onset: int, caller: _Caller, rng: np.random.Genera
     loud = np.square(middle[: len(middle) // block * block].reshape(-1, block)).mean(1)
     at = len(samples) // 4 + int(loud.argmin()) * block + block // 2
     first = caller.clip(samples[:at], onset)
-    pause = int(rng.uniform(0.08, 0.30) * SAMPLE_RATE)
+    pause = int(rng.uniform(0.08, 0.24) * SAMPLE_RATE)
     return [first, Clip(samples[at:], first.end + pause, first.tempo, first.gain)]
 
 

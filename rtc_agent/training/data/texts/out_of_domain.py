@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 
 import numpy as np
 
@@ -22,6 +23,7 @@ def draw(rng: np.random.Generator) -> str:
             return said
 
 
+@cache
 def _known() -> frozenset[str]:
     return frozenset(said for it in demo_domain().intents.values() for said in it.says)
 
