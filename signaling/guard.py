@@ -72,6 +72,8 @@ class Guard:
         self.secrets = secrets
         self.refused: Callable[[RtcAgentError], None] = lambda error: None
         """Told of everybody who is turned away here."""
+        self.let_in: Callable[[Holder], None] = lambda who: None
+        """Told of everybody whose asking for a call counts."""
         self._clock = clock
         self._page = frozenset(page)
         self._holders = holders
@@ -195,6 +197,13 @@ class Guard:
             return False
         return isinstance(pc_id, str) and self._has_call(pc_id)
 
+    def count(self, who: Holder) -> None:
+        """Somebody asked another front of the same service: that counts here too."""
+        if not is_loopback(who.address):
+            self._by_address.spend(who.address)
+        if who.key:
+            self._by_key.spend(who.key)
+
     def _limit_rate(self, who: Holder) -> None:
         wait_s = 0.0 if is_loopback(who.address) else self._by_address.take(who.address)
         if not wait_s and who.key:
@@ -204,6 +213,7 @@ class Guard:
                 "Too many calls were asked for in a short time.",
                 retry_after_s=whole_seconds(wait_s),
             )
+        self.let_in(who)
 
     def _limit_calls(self, who: Holder, more: int = 0) -> None:
         """

@@ -41,6 +41,13 @@ class Rate:
         bucket.tokens -= 1
         return 0.0
 
+    def spend(self, who: str) -> None:
+        """A token was taken elsewhere, whether or not there was one here. What is owed is bounded,
+        so that it is worked off in the time that a full bucket takes."""
+        if self._per_s > 0:
+            bucket = self._filled(who)
+            bucket.tokens = max(bucket.tokens - 1, 1 - self._burst)
+
     def _filled(self, who: str) -> _Bucket:
         now = self._clock.now()
         bucket = self._buckets.pop(who, None)

@@ -8,14 +8,17 @@ coroutines on its event loop, so that a task can be begun with it.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 
 import ray
 from ray.exceptions import RayError
 
 from rtc_agent import logs
+from rtc_agent.call.holder import Holder
 from rtc_agent.clock import MonotonicClock
 from rtc_agent.cluster.controller import Controller
+from rtc_agent.cluster.fleet import Holders
 from rtc_agent.cluster.front_server import FrontServer
 from rtc_agent.cluster.niceness import come_first
 from rtc_agent.cluster.plan import Member, Plan, Values
@@ -26,6 +29,7 @@ from rtc_agent.errors import RtcAgentError
 log = logging.getLogger(__name__)
 
 ASK_AGAIN_S = 1.0
+SHARE_EVERY_S = 0.25
 
 
 class ReplicaActor:
@@ -64,6 +68,7 @@ class FrontActor:
         self._tasks = [
             asyncio.create_task(self._server.run()),
             asyncio.create_task(self._follow()),
+            asyncio.create_task(self._share()),
         ]
 
     async def look(self) -> Values:
@@ -80,6 +85,20 @@ class FrontActor:
 
     async def stop(self) -> None:
         self._server.stop()
+
+    async def count(self, holders: Holders) -> None:
+        self._server.count(Holder(key, address) for key, address in holders)
+
+    async def _share(self) -> None:
+        """Tell other fronts, through the controller, who was let in here."""
+        name = ray.get_runtime_context().get_actor_name()
+        while True:
+            await asyncio.sleep(SHARE_EVERY_S)
+            if not (holders := self._server.take_let_in()):
+                continue
+            told = [(holder.key, holder.address) for holder in holders]
+            with contextlib.suppress(RayError, ValueError):
+                await ray.get_actor(CONTROLLER).let_in.remote(name, told)
 
     async def _follow(self) -> None:
         """What the front knows of the replicas stays as it was while there is no controller."""
@@ -119,6 +138,9 @@ class ControllerActor:
 
     async def members(self, token: str) -> tuple[str, list[Values]]:
         return await self._controller.members(token)
+
+    async def let_in(self, front: str, holders: Holders) -> None:
+        await self._controller.let_in(front, holders)
 
     async def scale(self, replicas: int) -> str:
         """Why not; empty when it was done. Errors would arrive as Ray's."""

@@ -16,7 +16,7 @@ from typing import Any
 
 from rtc_agent.clock import Clock
 from rtc_agent.cluster.autoscale import Autoscaler
-from rtc_agent.cluster.fleet import Fleet, PartAway, PartGone
+from rtc_agent.cluster.fleet import Fleet, Holders, PartAway, PartGone
 from rtc_agent.cluster.parts import Kind, Part, kind_of
 from rtc_agent.cluster.plan import Member, Phase, Plan, ReplicaSight, Values
 from rtc_agent.cluster.rolling import next_step
@@ -155,6 +155,12 @@ class Controller:
             except TimeoutError:
                 pass
         return self._token, [member.to_values() for member in self._members]
+
+    async def let_in(self, front: str, holders: Holders) -> None:
+        """A front has let these ask for calls; the others count them too."""
+        for part in self._of(Kind.FRONT):
+            if part.name != front and part.serving:
+                await self._quietly(self._fleet.count(part.name, holders))
 
     # The work
 

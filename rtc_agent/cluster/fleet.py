@@ -6,6 +6,9 @@ from typing import Protocol
 
 from rtc_agent.cluster.plan import Plan, Values
 
+Holders = list[tuple[str, str]]
+"""Of calls that were asked for: name of the key, address."""
+
 
 class PartAway(Exception):
     """It does not answer at the moment; whoever keeps it running is at it."""
@@ -50,6 +53,10 @@ class Fleet(Protocol):
 
     async def keep(self, name: str, plan: Plan) -> None:
         """Have it remember this plan for a controller that comes anew."""
+        ...
+
+    async def count(self, name: str, holders: Holders) -> None:
+        """Have a front count what others have let in against its limits."""
         ...
 
     async def drain(self, name: str, limit_s: float) -> None:

@@ -7,6 +7,7 @@ tried on one replica after the other, for only a replica knows whether it has a 
 from __future__ import annotations
 
 import asyncio
+import collections
 import itertools
 import json
 import re
@@ -17,6 +18,7 @@ from aiohttp import hdrs, web
 from aiohttp.typedefs import Handler, Middleware
 from prometheus_client import generate_latest
 
+from rtc_agent.call.holder import Holder
 from rtc_agent.clock import Clock, MonotonicClock
 from rtc_agent.cluster.figures import ClusterFigures, merged
 from rtc_agent.cluster.ids import named_in_address, named_in_body, replica_of
@@ -50,6 +52,7 @@ LOOK_AGAIN_S = 0.2
 PLACE_TIMEOUT_S = 9.0
 """A replica that takes so long hangs; clients wait for an answer little longer."""
 MAX_DEATHS = 2
+MAX_LET_IN = 10_000
 FRESH_S = 0.05
 """How old the count of calls may be that limits go by. Fronts that place within it may both."""
 RETRY_AFTER_S = 5
@@ -87,6 +90,9 @@ class ClusterFront:
             has_call=lambda session: replica_of(session) is not None,
         )
         self.guard.refused = self._figures.on_refused
+        self.let_in: collections.deque[Holder] = collections.deque(maxlen=MAX_LET_IN)
+        """Who has asked for calls here and may, for whoever tells the other fronts."""
+        self.guard.let_in = self.let_in.append
 
     def app(self) -> web.Application:
         app = web.Application(

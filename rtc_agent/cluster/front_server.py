@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from aiohttp import web
 from yarl import URL
 
+from rtc_agent.call.holder import Holder
 from rtc_agent.cluster.front import ClusterFront
 from rtc_agent.cluster.plan import FrontSight, Member, Phase, Plan, Values
 from rtc_agent.cluster.ports import is_free
@@ -72,6 +73,20 @@ class FrontServer:
         if self._front is not None:
             await self._front.take(self._members)
         self._told.set()
+
+    def take_let_in(self) -> list[Holder]:
+        """Who was let in here since this was last asked."""
+        if self._front is None:
+            return []
+        taken = list(self._front.let_in)
+        self._front.let_in.clear()
+        return taken
+
+    def count(self, holders: Iterable[Holder]) -> None:
+        """Other fronts have let them in: that counts here too."""
+        if self._front is not None:
+            for holder in holders:
+                self._front.guard.count(holder)
 
     def drain(self) -> None:
         self._drain.set()

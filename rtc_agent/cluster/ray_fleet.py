@@ -10,7 +10,7 @@ from ray.autoscaler.sdk import request_resources
 from ray.exceptions import ActorDiedError, ActorUnavailableError, RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from rtc_agent.cluster.fleet import PartAway, PartGone
+from rtc_agent.cluster.fleet import Holders, PartAway, PartGone
 from rtc_agent.cluster.plan import Plan, Values
 
 log = logging.getLogger(__name__)
@@ -55,6 +55,9 @@ class RayFleet:
 
     async def keep(self, name: str, plan: Plan) -> None:
         await self._ask(name, "keep", plan.to_values())
+
+    async def count(self, name: str, holders: Holders) -> None:
+        await self._ask(name, "count", holders)
 
     async def drain(self, name: str, limit_s: float) -> None:
         await self._ask(name, "drain", limit_s)

@@ -6,7 +6,7 @@ import asyncio
 import itertools
 from dataclasses import dataclass, field
 
-from rtc_agent.cluster.fleet import PartAway, PartGone
+from rtc_agent.cluster.fleet import Holders, PartAway, PartGone
 from rtc_agent.cluster.parts import Kind, kind_of
 from rtc_agent.cluster.plan import FrontSight, Phase, Plan, ReplicaSight, Values
 
@@ -60,6 +60,7 @@ class FakeFleet:
         self.parts: dict[str, FakePart] = {}
         self.restarted: list[str] = []
         self.wanted = 0
+        self.counted: list[tuple[str, Holders]] = []
         self.refuses = ""
         """Why parts cannot run; empty: they can."""
         self._ports = itertools.count(9_000)
@@ -106,6 +107,9 @@ class FakeFleet:
 
     async def keep(self, name: str, plan: Plan) -> None:
         self._find(name).known = plan
+
+    async def count(self, name: str, holders: Holders) -> None:
+        self.counted.append((name, holders))
 
     async def drain(self, name: str, limit_s: float) -> None:
         self._find(name).phase = Phase.DRAINING

@@ -128,3 +128,24 @@ async def test_load_starts_replicas_and_its_end_takes_them_away(tmp_path: Path) 
             return len((await cluster.status())["replicas"]) == 2
 
         await until(two_are_left, 90)
+
+
+async def test_a_rate_is_one_for_all_fronts(tmp_path: Path) -> None:
+    secret = "a secret that is long enough"
+    server = f'key_offers_per_minute = 3\nkeys = [{{name = "shop", secret = "{secret}"}}]\n'
+    async with running(tmp_path, server=server) as cluster:
+        headers = {"Authorization": f"Bearer {secret}"}
+
+        async def start(front: int) -> int:
+            url = f"{cluster.fronts[front]}/start"
+            async with cluster.http.post(url, json={}, headers=headers) as response:
+                return response.status
+
+        assert [await start(0) for _ in range(4)] == [200, 200, 200, 429]
+
+        async def is_known_at_the_other() -> bool:
+            # Each try that is let in is one more that counts.
+            return await start(1) == 429
+
+        await until(is_known_at_the_other)
+        assert await start(0) == 429

@@ -183,6 +183,15 @@ async def test_another_controller_finds_everything_and_the_latest_plan() -> None
         assert it.ids() == before and it.controller.plan.replicas == 3
 
 
+async def test_what_one_front_lets_in_counts_at_the_others() -> None:
+    async with bench(fronts=3) as it:
+        await it.come_up()
+        first, *others = (part.name for part in it.fleet.of(FRONT))
+        await it.controller.let_in(first, [("shop", "192.0.2.1")])
+        told = [(name, [("shop", "192.0.2.1")]) for name in others]
+        assert it.fleet.counted == told
+
+
 async def test_an_upgrade_replaces_all_and_fronts_keep_their_places() -> None:
     async with bench() as it:
         await it.come_up()

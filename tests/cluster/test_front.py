@@ -15,6 +15,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
+from rtc_agent.call.holder import Holder
 from rtc_agent.cluster import front as front_module
 from rtc_agent.cluster.front import ClusterFront
 from rtc_agent.cluster.ids import new_replica_id
@@ -362,6 +363,19 @@ async def test_keys_and_their_limits_are_kept_here() -> None:
         operator = {"Authorization": "Bearer operator"}
         async with it.client.get("/v1/calls", headers=operator) as answer:
             assert answer.status == 200
+
+
+async def test_what_other_fronts_let_in_counts_against_the_rate() -> None:
+    rules = GuardRules(keys=KEYS[:1], public=True, key_offers_per_minute=3)
+    access = Access(rules=rules, token_secret=b"x")
+    async with bench(9, access=access) as it:
+        bearer = {"Authorization": f"Bearer {KEY}"}
+        await it.post(**bearer)
+        assert it.status == 201 and [who.key for who in it.front.let_in] == ["caller"]
+        it.front.guard.count(Holder("caller", "192.0.2.1"))
+        it.front.guard.count(Holder("caller", "192.0.2.1"))
+        await it.post(**bearer)
+        assert it.status == 429 and len(it.front.let_in) == 1
 
 
 @pytest.mark.parametrize("body", [b"", b"\xff", b"[]", b'{"request_data": 3}', b"[" * 100_000])

@@ -37,6 +37,18 @@ def test_no_more_pass_than_the_burst_and_what_time_brings(pauses: list[float]) -
     assert passed <= 2 + sum(pauses) * 0.5 + 1e-6
 
 
+def test_what_was_taken_elsewhere_counts_and_what_is_owed_is_bounded() -> None:
+    clock = VirtualClock()
+    rate = Rate(clock, per_minute=60, burst=3)
+    rate.spend("a")
+    assert [rate.take("a") == 0 for _ in range(3)] == [True, True, False]
+    for _ in range(100):
+        rate.spend("a")
+    clock.advance(3.0)
+    assert rate.take("a") == 0
+    Rate(clock, per_minute=0).spend("a")
+
+
 def test_strangers_do_not_fill_the_memory() -> None:
     rate = Rate(VirtualClock(), per_minute=1)
     for index in range(MAX_BUCKETS + 100):
