@@ -16,7 +16,7 @@ from rtc_agent.training.data.texts.intent import ASK_NAME
 from rtc_agent.training.data.texts.intents import GREETING
 from rtc_agent.training.data.texts.names import DEFAULT_NAME, draw_persona
 
-_VOICED, _PERSONA = 0.55, 0.75
+_VOICED, _PERSONA = 0.45, 0.65
 _SHORTEST_CLIP = 1.6
 
 
