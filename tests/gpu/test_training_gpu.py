@@ -1,4 +1,4 @@
-"""Training on a GPU: every stage learns, is kept and goes on there, in bfloat16 where it is meant."""
+"""Training on a GPU: every stage learns there, and goes on where it was."""
 
 from __future__ import annotations
 
