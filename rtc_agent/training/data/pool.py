@@ -101,7 +101,6 @@ class Callers:
         recorded: drawn now and then.
         stock: drawn otherwise, at no cost; without any, utterances are spoken when drawn. Those
             of a given speaker always are.
-        held_out: speak with the voices that training never hears.
     """
 
     def __init__(
@@ -109,10 +108,8 @@ class Callers:
         folder: Path | None = None,
         recorded: Recordings | None = None,
         stock: Recordings | None = None,
-        *,
-        held_out: bool = False,
     ) -> None:
-        self._folder, self._held_out = folder, held_out
+        self._folder = folder
         self._recorded = recorded or Recordings()
         self._stock = stock or Recordings()
         self._voices: CallerVoices | None = None
@@ -137,34 +134,32 @@ class Callers:
     def _here(self) -> CallerVoices:
         """The voices of this process: a synthesiser's state does not outlive a fork."""
         if self._voices is None or self._process != os.getpid():
-            self._voices = CallerVoices(self._folder, held_out=self._held_out)
+            self._voices = CallerVoices(self._folder)
             self._process = os.getpid()
         return self._voices
 
 
-def speak_stock(
-    folder: Path | None, count: int, seed: int, workers: int, *, held_out: bool = False
-) -> Recordings:
+def speak_stock(folder: Path | None, count: int, seed: int, workers: int) -> Recordings:
     """Utterances spoken beforehand by several processes; the same for a count and a seed.
 
     Args:
         folder: of carried libraries; None: the system's.
     """
     sizes = [min(_CHUNK, count - at) for at in range(0, count, _CHUNK)]
-    tasks = [(folder, size, (seed, i), held_out) for i, size in enumerate(sizes)]
+    tasks = [(folder, size, (seed, i)) for i, size in enumerate(sizes)]
     # A fresh interpreter each: a process that has used CUDA must not be forked.
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(min(workers, len(tasks)), context) as processes:
         return Recordings([u for spoken in processes.map(_speak, tasks) for u in spoken])
 
 
-def _speak(task: tuple[Path | None, int, tuple[int, int], bool]) -> list[Utterance]:
-    folder, size, seed, held_out = task
-    voices = _voices_of(folder, held_out)
+def _speak(task: tuple[Path | None, int, tuple[int, int]]) -> list[Utterance]:
+    folder, size, seed = task
+    voices = _voices_of(folder)
     rng = np.random.default_rng(seed)
     return [voices.draw(rng) for _ in range(size)]
 
 
 @cache
-def _voices_of(folder: Path | None, held_out: bool) -> CallerVoices:
-    return CallerVoices(folder, held_out=held_out)
+def _voices_of(folder: Path | None) -> CallerVoices:
+    return CallerVoices(folder)

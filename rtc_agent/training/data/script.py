@@ -68,7 +68,7 @@ class Clip:
 
 
 @dataclass(slots=True)
-class Line:
+class Said:
     """A sentence of the agent."""
 
     sentence: int
@@ -99,7 +99,7 @@ class Script:
     """What the caller says."""
     sounds: list[Clip] = field(default_factory=list)
     """What else is heard there."""
-    lines: list[Line] = field(default_factory=list)
+    lines: list[Said] = field(default_factory=list)
     words: list[tuple[int, int, list[int]]] = field(default_factory=list)
     """First frame, frame after the last, and ids of each utterance."""
     text: npt.NDArray[np.int64] = field(init=False)
@@ -222,7 +222,7 @@ class ScriptWriter:
 
     def _say(self, script: Script, sentence: int, frame: int) -> None:
         samples = self._book.sentences[sentence].samples
-        script.lines.append(Line(sentence, frame, len(samples)))
+        script.lines.append(Said(sentence, frame, len(samples)))
         for piece in self._pieces[sentence]:
             at = frame + piece.frame
             if 0 <= at < script.frames:

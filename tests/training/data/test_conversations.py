@@ -11,7 +11,7 @@ from rtc_agent.model.tiny import TINY_SPEC
 from rtc_agent.training.data.batch import FRAMES, IGNORE, ConversationBatch
 from rtc_agent.training.data.conversations import Conversations, compose
 from rtc_agent.training.data.opening import Opening
-from rtc_agent.training.data.script import Clip, Line, Script
+from rtc_agent.training.data.script import Clip, Said, Script
 from rtc_agent.training.data.texts.names import DEFAULT_NAME
 from tests.training.data.toys import ToyPool, WordTokenizer, toy_book
 
@@ -81,7 +81,7 @@ def test_clips_lie_where_they_were_put_and_cut_lines_fade() -> None:
     loud = np.ones(1_000, np.float32)
     script.clips.append(Clip(loud, 5_000, tempo=2.0, gain=0.5))
     whole = toy_book().sentences[0].samples
-    script.lines.append(Line(0, 4, len(whole), cut=4 * FRAME_SAMPLES + 6_000))
+    script.lines.append(Said(0, 4, len(whole), cut=4 * FRAME_SAMPLES + 6_000))
     batch = compose([script], toy_book())
     caller, agent = batch.caller[0], batch.agent[0]
     assert torch.equal(caller.nonzero()[:, 0], torch.arange(5_000, 5_500))

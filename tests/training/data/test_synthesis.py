@@ -10,7 +10,7 @@ import pytest
 from rtc_agent.errors import ConfigError
 from rtc_agent.training.data.batch import SAMPLE_RATE
 from rtc_agent.training.data.book import LOUDNESS, VOICE, Book, render_book
-from rtc_agent.training.data.pool import Callers
+from rtc_agent.training.data.pool import Callers, speak_stock
 from rtc_agent.training.data.synthesis.callers import CallerVoices
 from rtc_agent.training.data.synthesis.espeak import HELD_OUT, Espeak
 from rtc_agent.training.data.synthesis.flite import Flite
@@ -124,3 +124,12 @@ def test_a_missing_library_is_told_with_its_package(tmp_path: Path) -> None:
         Flite((VOICE,), tmp_path)
     with pytest.raises(ConfigError, match="libespeak-ng1"):
         Espeak(tmp_path / "libespeak-ng.so", tmp_path)
+
+
+def test_a_stock_is_spoken_by_other_processes(voices: CallerVoices) -> None:
+    stock = speak_stock(None, count=3, seed=5, workers=1)
+    assert len(stock) == 3
+    callers = Callers(stock=stock)
+    texts = {utterance.text for utterance in stock.utterances}
+    assert {callers.draw(np.random.default_rng(i)).text for i in range(20)} <= texts
+    assert len(callers) == 3
