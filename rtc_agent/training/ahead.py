@@ -58,7 +58,7 @@ class BatchesAhead:
             return _unpacked(_packed(self._source, self._n, self._seed, number), device)
         made = self._coming.popleft().result()
         self._coming.append(self._workers.submit(_make, number + len(self._coming) + 1))
-        packed = torch.load(made, mmap=True, weights_only=True)
+        packed = torch.load(str(made), mmap=True, weights_only=True)
         batch = _unpacked(packed, device)
         made.unlink()
         return batch
