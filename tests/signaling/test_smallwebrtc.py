@@ -114,6 +114,13 @@ async def test_restart_of_a_call_that_is_over_is_a_new_call(aiohttp_client: Star
         response = await it.client.post("/api/offer", json=offer(pc_id="gone", restart_pc=True))
         assert response.status == 200
         assert (await response.json())["pc_id"] != "gone"
+        await it.go_live()
+        it.transports[0].events.on_channel("text")
+        assert [n["code"] for n in it.transports[0].of("notice")] == ["new_conversation"]
+        await it.client.post("/api/offer", json=offer())
+        await it.go_live()
+        it.transports[1].events.on_channel("text")
+        assert not it.transports[1].of("notice"), "who begins one is told nothing"
 
 
 async def test_the_same_connection_offered_anew(aiohttp_client: StartClient) -> None:
