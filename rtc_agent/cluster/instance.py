@@ -120,10 +120,14 @@ def joined(name: str, address: str | None = None) -> Iterator[None]:
 
 def find(name: str) -> Place | None:
     """The Ray that a running command has started for a cluster of that name."""
+    note = _note(name)
     try:
-        place = Place(**json.loads(_note(name).read_text(encoding="utf-8")))
+        place = Place(**json.loads(note.read_text(encoding="utf-8")))
         os.kill(place.pid, 0)
+        # Another process may have got that number meanwhile.
+        _reach(place.address)
     except (OSError, ValueError, TypeError):
+        note.unlink(missing_ok=True)
         return None
     return place
 
@@ -165,19 +169,23 @@ def _start(name: str, folder: Path, port: int, cpus: float | None) -> None:
 
 
 def _join(name: str, address: str) -> None:
-    # Ray itself would go on trying for minutes.
-    host, _, port = address.rpartition(":")
-    if host and port.isdigit():
-        try:
-            socket.create_connection((host, int(port)), CONNECT_S).close()
-        except OSError as error:
-            raise ConfigError(f"No Ray answers at {address}: {error.strerror or error}.") from error
+    try:
+        _reach(address)  # Ray itself would go on trying for minutes.
+    except OSError as error:
+        raise ConfigError(f"No Ray answers at {address}: {error.strerror or error}.") from error
     import ray
 
     try:
         ray.init(address=address, namespace=name, log_to_driver=False, logging_level=logging.ERROR)
     except Exception as error:
         raise ConfigError(f"No Ray answers at {address}: {_words(error)}.") from error
+
+
+def _reach(address: str) -> None:
+    """Raises OSError if nobody listens at HOST:PORT; what is no such address is Ray's to find."""
+    host, _, port = address.rpartition(":")
+    if host and port.isdigit():
+        socket.create_connection((host, int(port)), CONNECT_S).close()
 
 
 def _leave() -> None:

@@ -45,14 +45,18 @@ def test_an_address_where_nobody_listens() -> None:
 
 def test_a_cluster_whose_command_is_gone_is_not_found() -> None:
     note = instance._note(NAME)
-    place = {"address": "127.0.0.1:1", "token_file": "none", "pid": os.getpid()}
+    with socket.create_server(("127.0.0.1", 0)) as there:
+        address = f"127.0.0.1:{there.getsockname()[1]}"
+        place = {"address": address, "token_file": "none", "pid": os.getpid()}
+        note.write_text(json.dumps(place))
+        assert instance.find(NAME) == instance.Place(address, "none", os.getpid())
+        with pytest.raises(ConfigError, match="already"), instance.own_ray(NAME, 1):
+            pass
+        beyond_any = 4_194_305
+        note.write_text(json.dumps(place | {"pid": beyond_any}))
+        assert instance.find(NAME) is None and not note.exists()
     note.write_text(json.dumps(place))
-    assert instance.find(NAME) == instance.Place("127.0.0.1:1", "none", os.getpid())
-    with pytest.raises(ConfigError, match="already"), instance.own_ray(NAME, 1):
-        pass
-    beyond_any = 4_194_305
-    note.write_text(json.dumps(place | {"pid": beyond_any}))
-    assert instance.find(NAME) is None
+    assert instance.find(NAME) is None, "another process has got the number"
     note.write_text("half a no")
     assert instance.find(NAME) is None
 
