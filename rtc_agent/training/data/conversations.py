@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -52,8 +52,8 @@ def compose(scripts: Sequence[Script], book: Book) -> ConversationBatch:
     words = [[token for *_, ids in s.words for token in ids] for s in scripts]
     openings = [s.opening for s in scripts]
     return ConversationBatch(
-        agent=torch.from_numpy(np.stack([_agent_track(s, book) for s in scripts])),
-        caller=torch.from_numpy(np.stack([_caller_track(s) for s in scripts])),
+        agent=_tracks(scripts, lambda script, track: _speak(script, book, track)),
+        caller=_tracks(scripts, _call),
         text=_rows([_persona_row(s) for s in scripts], [s.text for s in scripts]),
         prompt_frames=torch.tensor([o.frames for o in openings]),
         voice=torch.tensor([o.voice for o in openings]),
@@ -68,24 +68,26 @@ def compose(scripts: Sequence[Script], book: Book) -> ConversationBatch:
     )
 
 
-def _agent_track(script: Script, book: Book) -> Samples:
-    track = np.zeros(FRAMES * FRAME_SAMPLES, np.float32)
-    live = track[: script.frames * FRAME_SAMPLES]
+def _tracks(scripts: Sequence[Script], fill: Callable[[Script, Samples], None]) -> Tensor:
+    """[n, FRAMES · 1920]: each script's live call, silent but for what `fill` adds to it."""
+    tracks = np.zeros((len(scripts), FRAMES * FRAME_SAMPLES), np.float32)
+    for script, track in zip(scripts, tracks, strict=True):
+        fill(script, track[: script.frames * FRAME_SAMPLES])
+    return torch.from_numpy(tracks)
+
+
+def _speak(script: Script, book: Book, track: Samples) -> None:
     for line in script.lines:
         samples = book.sentences[line.sentence].samples[: line.end - line.onset]
         if line.cut is not None and len(samples) < line.samples:
             samples = samples.copy()
             samples[-FADE:] *= np.linspace(1, 0, min(FADE, len(samples)), dtype=np.float32)
-        _add(live, samples, line.onset)
-    return track
+        _add(track, samples, line.onset)
 
 
-def _caller_track(script: Script) -> Samples:
-    track = np.zeros(FRAMES * FRAME_SAMPLES, np.float32)
-    live = track[: script.frames * FRAME_SAMPLES]
+def _call(script: Script, track: Samples) -> None:
     for clip in (*script.clips, *script.sounds):
-        _add(live, _resampled(clip), clip.onset)
-    return track
+        _add(track, _resampled(clip), clip.onset)
 
 
 def _resampled(clip: Clip) -> Samples:
