@@ -198,8 +198,8 @@ class CodecTrainer:
                 latents(self._spec, weights, self._batch(self._chance)[0]).flatten(0, 1)
                 for _ in range(self._run.placing)
             ]
-        self._semantic.initialise(torch.cat(heard))
-        self._acoustic.initialise(torch.cat(heard))
+        for half in (self._semantic, self._acoustic):
+            half.initialise(torch.cat(heard), len(heard[0]))
         self._placed, self._placed_at = True, progress
 
     def _draw_bank(self, number: int) -> ClipBank:

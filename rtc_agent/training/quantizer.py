@@ -82,13 +82,19 @@ class TrainedQuantizer:
         return Quantised(output, commitment / self._layers, torch.stack(codes, -1))
 
     @torch.no_grad()
-    def initialise(self, latents: Tensor) -> None:
-        """Place the codebooks by k-means over [n, d] latents, each on the residual of the last."""
+    def initialise(self, latents: Tensor, a_step: int) -> None:
+        """Place the codebooks by k-means over [n, d] latents, each on the residual of the last.
+
+        Args:
+            a_step: vectors that a step of training has: what codes are worth weighs as much as if
+                averages had run for long, or they could not follow the latents for hundreds of
+                steps.
+        """
         residual = self._project(latents).float()
         for i in range(self._layers):
             book = self._kmeans(residual, len(self._book(i)))
             usage, total = self._averages(i)
-            counts = torch.full_like(usage, len(residual) / len(book))
+            counts = torch.full_like(usage, a_step / len(book))
             usage.copy_(counts)
             total.copy_(book * counts[:, None])
             residual = residual - F.embedding(nearest(residual, book), book)
