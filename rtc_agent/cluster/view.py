@@ -17,6 +17,7 @@ from rtc_agent.cluster.replica_front import STATE, ReplicaState
 LOOK_EVERY_S = 1.0
 LOOK_TIMEOUT_S = 2.0
 CUT_OFF_S = 4.0
+GONE_PAUSES_S = (0.0, 0.05, 0.15, 0.3)
 FULL_TRIES = 2
 """Replicas that seem full and are tried all the same: a slot may just have become free."""
 
@@ -120,14 +121,19 @@ class View:
     async def is_gone(self, replica: Replica) -> bool:
         """Whether nobody listens there any more: the process is no more, and so are its calls."""
         url = URL(replica.member.url)
-        try:
-            async with asyncio.timeout(LOOK_TIMEOUT_S):
-                _, writer = await asyncio.open_connection(url.host, url.port)
-        except ConnectionRefusedError:
-            return True
-        except (OSError, TimeoutError):
-            return False
-        writer.close()
+        for pause_s in GONE_PAUSES_S:
+            # A process that was killed lets go of its socket a moment later.
+            await asyncio.sleep(pause_s)
+            try:
+                async with asyncio.timeout(LOOK_TIMEOUT_S):
+                    _, writer = await asyncio.open_connection(url.host, url.port)
+            except ConnectionRefusedError:
+                return True
+            except TimeoutError:
+                return False
+            except OSError:
+                continue
+            writer.close()
         return False
 
     def holders(self) -> list[Holder]:
