@@ -37,7 +37,7 @@ REPLY_GAP = 0.40
 greedy decoding is sure of the frame."""
 SILENCE_LIMIT = 6.0
 """Seconds in which no one speaks before the agent asks, once, whether the caller is there."""
-CUT_AFTER = 0.28
+CUT_AFTER = 0.22
 """Seconds from a caller's cutting in to the agent's falling silent."""
 FADE = 960
 """Samples over which it does."""
