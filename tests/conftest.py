@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import os
 from pathlib import Path
 
 import pytest
 
-IN_REAL_TIME = {"client", "cluster", "e2e", "interop", "media", "processes", "telephony", "web"}
-"""Folders whose tests make calls in real time."""
+IN_REAL_TIME = {
+    *("client", "cluster", "deployment", "e2e", "interop", "media", "processes", "telephony"),
+    "web",
+}
+"""Folders whose tests make calls in real time. With several workers (`pytest -n 2`) one runs all
+these, one after another, and the others run the rest."""
 RETRIES = 2
 """A machine that stands still for a moment breaks such a call through no fault of ours."""
 
@@ -22,8 +28,27 @@ def pytest_configure() -> None:
         torch.set_num_threads(1)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    here = Path(__file__).parent
     for item in items:
-        if item.path.is_relative_to(here) and IN_REAL_TIME & set(item.path.relative_to(here).parts):
+        if in_real_time(item):
             item.add_marker(pytest.mark.flaky(reruns=RETRIES, reruns_delay=2))
+            item.add_marker(pytest.mark.xdist_group("in real time"))
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if "PYTEST_XDIST_WORKER" in os.environ and not in_real_time(item):
+        make_way()
+
+
+@functools.cache
+def make_way() -> None:
+    """Leave the processor to the worker whose calls are in real time."""
+    os.nice(10)
+
+
+def in_real_time(item: pytest.Item) -> bool:
+    here = Path(__file__).parent
+    return item.path.is_relative_to(here) and bool(
+        IN_REAL_TIME & set(item.path.relative_to(here).parts)
+    )
