@@ -6,6 +6,7 @@ import contextlib
 import functools
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,12 +29,23 @@ def pytest_configure() -> None:
         torch.set_num_threads(1)
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if in_real_time(item):
-            item.add_marker(pytest.mark.flaky(reruns=RETRIES, reruns_delay=2))
-            item.add_marker(pytest.mark.xdist_group("in real time"))
+def pytest_itemcollected(item: pytest.Item) -> None:
+    if in_real_time(item):
+        item.add_marker(pytest.mark.flaky(reruns=RETRIES, reruns_delay=2))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    from xdist.scheduler import LoadScopeScheduling
+
+    class RealTimeApart(LoadScopeScheduling):
+        """All that is in real time is one piece of work, and the largest, so it is begun first."""
+
+        def _split_scope(self, nodeid: str) -> str:
+            path, _, _ = nodeid.partition("::")
+            return "in real time" if IN_REAL_TIME & set(path.split("/")) else nodeid
+
+    return RealTimeApart(config, log)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
