@@ -1,12 +1,11 @@
-"""What a server holds: memory, descriptors, threads and shared memory, read from Linux's /proc."""
+"""What a server holds: memory, descriptors and threads, read from Linux's /proc."""
 
 from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass
-from pathlib import Path
 
-PROC = Path("/proc")
+from tests.process_tree import PROC, family
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,28 +20,15 @@ class Holdings:
     @classmethod
     def of(cls, pid: int) -> Holdings:
         resident_kb = descriptors = threads = 0
-        family = descendants(pid)
-        for member in family:
+        members = family(pid)
+        for member in members:
             with contextlib.suppress(OSError):
                 lines = (PROC / str(member) / "status").read_text().splitlines()
                 fields = dict(line.split(":", 1) for line in lines)
                 resident_kb += int(fields.get("VmRSS", "0 kB").split()[0])
                 threads += int(fields["Threads"])
                 descriptors += len(list((PROC / str(member) / "fd").iterdir()))
-        return cls(resident_kb / 1e3, descriptors, threads, len(family))
-
-
-def descendants(pid: int) -> list[int]:
-    """A process and its descendants."""
-    children: dict[int, list[int]] = {}
-    for folder in PROC.glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
-            children.setdefault(parent, []).append(int(folder.name))
-    family = [pid]
-    for member in family:
-        family.extend(children.get(member, ()))
-    return family
+        return cls(resident_kb / 1e3, descriptors, threads, len(members))
 
 
 def growth_per_hour(samples: list[float], every_s: float) -> float:

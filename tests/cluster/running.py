@@ -18,6 +18,7 @@ from typing import Any
 import aiohttp
 
 from tests.media.peers import Caller
+from tests.process_tree import command_line, family
 from tests.real_server import command
 
 START_TIMEOUT_S = 100.0
@@ -224,24 +225,12 @@ async def until(
 
 def descendants(pid: int) -> set[int]:
     """Processes that this one has started, and those that they have."""
-    parents = {}
-    for folder in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            stat = (folder / "stat").read_text().rpartition(")")[2].split()
-            parents[int(folder.name)] = int(stat[1])
-    found = {pid}
-    while more := {child for child, parent in parents.items() if parent in found} - found:
-        found |= more
-    return found - {pid}
+    return set(family(pid)) - {pid}
 
 
 def actor(ancestor: int, kind: str) -> int:
     """The process of the one actor of that kind; Ray names processes by what they are."""
-    found = []
-    for pid in descendants(ancestor):
-        with contextlib.suppress(OSError):
-            if kind in Path(f"/proc/{pid}/cmdline").read_text():
-                found.append(pid)
+    found = [pid for pid in descendants(ancestor) if kind in command_line(pid)]
     assert len(found) == 1, found
     return found[0]
 
@@ -250,14 +239,6 @@ def folders_of(processes: set[int]) -> set[str]:
     """Folders for temporary files of this server that the processes were told of."""
     found: set[str] = set()
     for pid in processes:
-        with contextlib.suppress(OSError):
-            words = Path(f"/proc/{pid}/cmdline").read_text().replace("=", "\0")
-            found |= set(re.findall(rf"{tempfile.gettempdir()}/rtc-agent-\w{{8}}", words))
+        words = command_line(pid).replace("=", "\0")
+        found |= set(re.findall(rf"{tempfile.gettempdir()}/rtc-agent-\w{{8}}", words))
     return found
-
-
-def alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False

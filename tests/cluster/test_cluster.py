@@ -13,7 +13,8 @@ import pytest
 import pytest_asyncio
 
 from rtc_agent.protocol.events import FRAME_MS
-from tests.cluster.running import Cluster, Person, alive, calling, descendants, folders_of, until
+from tests.cluster.running import Cluster, Person, calling, descendants, folders_of, until
+from tests.process_tree import is_alive
 
 # Ray itself is not imported here: it takes seconds, and this process does not use it.
 pytestmark = [
@@ -139,5 +140,5 @@ async def test_the_end_is_told_and_leaves_no_process_and_no_file(cluster: Cluste
         assert await cluster.stop() == 0
         await until(lambda: person.told("ended"))
         assert person.told("ended")[0]["reason"] == "server_stopping"
-        await until(lambda: not any(alive(pid) for pid in processes))
+        await until(lambda: not any(is_alive(pid) for pid in processes))
         assert not [folder for folder in folders if folder.exists()]

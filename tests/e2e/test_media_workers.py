@@ -18,6 +18,7 @@ from rtc_agent.client.messages import ReceivedMessage
 from rtc_agent.client.offer import SmallWebRtcSignaling
 from rtc_agent.errors import CallRefused
 from rtc_agent.media.ice import IceSettings
+from tests.process_tree import command_line, family, is_alive
 from tests.real_server import RealServer, command
 
 SESSIONS = 4
@@ -58,16 +59,12 @@ class Server:
     def processes(self) -> dict[str, int]:
         """Process ids of the engine and of each worker by its name."""
         found = {}
-        for folder in Path("/proc").glob("[0-9]*"):
-            with contextlib.suppress(OSError):
-                parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
-                words = (folder / "cmdline").read_text().split("\0")
-                if parent != self.real.process.pid:
-                    continue
-                if ENGINE in words:
-                    found["engine"] = int(folder.name)
-                elif MEDIA in words:
-                    found[words[-3]] = int(folder.name)
+        for pid in family(self.real.process.pid):
+            words = command_line(pid).split("\0")
+            if ENGINE in words:
+                found["engine"] = pid
+            elif MEDIA in words:
+                found[words[-3]] = pid
         return found
 
 
@@ -99,13 +96,6 @@ async def until(condition: Callable[[], object], seconds: float = 20.0) -> None:
 def worker_of(call: CallClient) -> str:
     assert call.call_id is not None
     return call.call_id.split("-")[1]
-
-
-def alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 async def test_a_killed_worker_takes_its_own_calls_only_and_comes_back() -> None:
@@ -192,7 +182,7 @@ async def test_a_hung_worker_is_replaced_and_its_slots_return() -> None:
         call = await server.call()
         hung = server.processes()[worker_of(call)]
         os.kill(hung, signal.SIGSTOP)
-        await until(lambda: not alive(hung), 30)
+        await until(lambda: not is_alive(hung), 30)
         await until(lambda: server.free(SESSIONS))
         await until(lambda: worker_of(call) in server.processes())
 
@@ -209,7 +199,7 @@ async def test_callers_are_told_when_the_server_stops(stop: signal.Signals) -> N
         await until(lambda: all(call.ended for call in calls))
         assert {call.ended for call in calls} == {"server_stopping"}
         assert server.real.process.returncode == 0
-        assert not any(alive(pid) for pid in processes.values())
+        assert not any(is_alive(pid) for pid in processes.values())
 
 
 async def test_a_killed_server_leaves_no_process_and_no_file(
@@ -223,7 +213,7 @@ async def test_a_killed_server_leaves_no_process_and_no_file(
         assert set(processes) == {"engine", "w0", "w1"}
         assert os.listdir(tmp_path)
         server.real.process.kill()
-        await until(lambda: not any(alive(pid) for pid in processes.values()))
+        await until(lambda: not any(is_alive(pid) for pid in processes.values()))
         await until(lambda: call.ended)
         assert not os.listdir(tmp_path)
 
@@ -239,8 +229,12 @@ async def test_ctrl_c_while_it_starts_ends_everything_quietly() -> None:
         await asyncio.sleep(delay_s)
         # What a terminal does: the signal goes to the whole process group.
         os.killpg(process.pid, signal.SIGINT)
-        async with asyncio.timeout(10):
-            _, err = await process.communicate()
+        try:
+            async with asyncio.timeout(10):
+                _, err = await process.communicate()
+        except TimeoutError:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
         assert b"Traceback" not in err, err.decode()
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from tests.client.audio import SPEECH, load_wav, save_wav
 from tests.e2e.test_calls import call
+from tests.process_tree import command_line, family
 from tests.real_server import RealServer, serving
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(300)]
@@ -23,21 +24,8 @@ RATE = 24_000
 
 def code2wav_of(server: RealServer) -> list[int]:
     """Process ids of the code2wav processes below a server."""
-    parents: dict[int, int] = {}
-    found = []
-    for folder in Path("/proc").iterdir():
-        try:
-            pid = int(folder.name)
-            parents[pid] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
-            if "rtc_agent.processes.code2wav" in (folder / "cmdline").read_text():
-                found.append(pid)
-        except (ValueError, OSError):
-            continue
-
-    def below(pid: int) -> bool:
-        return pid == server.process.pid or (pid in parents and below(parents[pid]))
-
-    return [pid for pid in found if below(pid)]
+    name = "rtc_agent.processes.code2wav"
+    return [pid for pid in family(server.process.pid) if name in command_line(pid)]
 
 
 @pytest.mark.parametrize(("chunk", "workers"), [(1, 0), (3, 1)])

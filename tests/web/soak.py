@@ -10,6 +10,7 @@ from pathlib import Path
 
 from playwright.async_api import CDPSession, async_playwright
 
+from tests.holdings import Holdings
 from tests.web.page_driver import go_live
 from tests.web.real_server import RealServer
 from tests.web.speech import browser_arguments, write_microphone
@@ -20,13 +21,6 @@ SETTLE_S = 90
 HEAP_PER_HOUR_KB = 2_000
 """What the script of a talkative hour may add."""
 SERVER_PER_HOUR_MB = 10
-
-
-def _server_holds(process_id: int) -> tuple[float, int]:
-    """MB of resident memory and open descriptors of the server."""
-    status = Path(f"/proc/{process_id}/status").read_text()
-    resident = next(line for line in status.splitlines() if line.startswith("VmRSS:"))
-    return int(resident.split()[1]) / 1e3, len(list(Path(f"/proc/{process_id}/fd").iterdir()))
 
 
 async def _measure(session: CDPSession) -> dict[str, float]:
@@ -57,12 +51,12 @@ async def main(minutes: float) -> int:
                     found = await _measure(session)
                     heaps.append(found["JSHeapUsedSize"] / 1e3)
                     rows = await page.locator("#log li").count()
-                    resident, descriptors = _server_holds(server.process.pid)
-                    residents.append(resident)
+                    holds = Holdings.of(server.process.pid)
+                    residents.append(holds.resident_mb)
                     sys.stdout.write(
                         f"{at * EVERY_S:5d} s heap {heaps[-1]:7.0f} kB  nodes {found['Nodes']:6.0f}"
                         f"  listeners {found['JSEventListeners']:5.0f}  lines {rows}"
-                        f"  server {resident:6.1f} MB  descriptors {descriptors}\n"
+                        f"  server {holds.resident_mb:6.1f} MB  descriptors {holds.descriptors}\n"
                     )
                     sys.stdout.flush()
                     await asyncio.sleep(EVERY_S)

@@ -22,6 +22,7 @@ from rtc_agent.engine.stages.stepper import StagedStepper
 from rtc_agent.engine.stages.worker import ProcessWorker
 from rtc_agent.engine.stepper import Pcm, SamplingSpec, SessionSpec
 from tests.lockstep_model import noise
+from tests.process_tree import is_alive
 
 SPEC = SessionSpec(None, "Hm.", SamplingSpec(seed=5))
 LIVE = np.ones(1, np.bool_)
@@ -43,14 +44,6 @@ def until(condition: Callable[[], bool]) -> None:
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.05)
-
-
-def gone(pid: int) -> bool:
-    """Whether there is no such process, or only what its parent has not asked for yet."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except FileNotFoundError:
-        return True
 
 
 def sound(stepper: StagedStepper | LockstepStepper, frames: Pcm) -> list[Pcm | None]:
@@ -85,7 +78,7 @@ def killed_and_mended(expected: list[Pcm | None]) -> tuple[int, int]:
         first = apart.link._worker
         assert isinstance(first, ProcessWorker)
         os.kill(first.pid, signal.SIGKILL)
-        until(lambda: gone(first.pid))
+        until(lambda: not is_alive(first.pid))
         given += sound(apart, frames[8:12])
         until(lambda: apart.link.mark()[0] == 2)
         given += sound(apart, frames[12:])
@@ -105,7 +98,7 @@ def test_killed_it_comes_back_with_its_state_and_leaves_nothing(
 ) -> None:
     handles = len(os.listdir("/proc/self/fd"))
     for pid in killed_and_mended(expected):
-        assert gone(pid)
+        assert not is_alive(pid)
     gc.collect()
     assert len(os.listdir("/proc/self/fd")) <= handles
     assert not [name for name in os.listdir("/dev/shm") if "rtc-agent" in name]
@@ -119,8 +112,8 @@ def test_it_does_not_outlive_a_server_that_is_killed() -> None:
     ) as server:
         assert server.stdout is not None
         pid = int(server.stdout.readline())
-        assert not gone(pid)
+        assert is_alive(pid)
         # Even one that is stopped, and reads from no pipe.
         os.kill(pid, signal.SIGSTOP)
         server.kill()
-        until(lambda: gone(pid))
+        until(lambda: not is_alive(pid))
