@@ -6,8 +6,6 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 
-from aiohttp import web
-
 from rtc_agent.call.limits import CallLimits
 from rtc_agent.call.recording_place import place_at
 from rtc_agent.call.recordings import RecordingEvents, Recordings
@@ -19,6 +17,7 @@ from rtc_agent.config import Settings
 from rtc_agent.engine.client import EngineClient
 from rtc_agent.exposure import access, guard_rules
 from rtc_agent.garbage import AfterCalls
+from rtc_agent.listening import site_runner
 from rtc_agent.loop_watch import LoopWatch
 from rtc_agent.media import aiortc_shim
 from rtc_agent.media.ice import IceServer, IceSettings
@@ -30,7 +29,7 @@ from rtc_agent.telephony.phone_line import PhoneLine
 from rtc_agent.threads import in_daemon_thread
 from rtc_agent.traces import CallTraces, otlp_provider
 from rtc_agent.turn import IceServers, is_turn
-from signaling.app import MAX_ADDRESS_BYTES, create_app
+from signaling.app import create_app
 from signaling.guard import GUARD
 from signaling.metrics import Metrics
 from signaling.parts import ServerParts, SocketTransport
@@ -98,12 +97,7 @@ class CallServer:
             add_phone_routes(app, self.phone, settings.telephony.call_token.get_secret_value())
             self.parts.phone_status = self.phone.status
         self.guard = app[GUARD]
-        self.runner = web.AppRunner(
-            app,
-            access_log=None,
-            shutdown_timeout=HTTP_CLOSE_S,
-            max_line_size=MAX_ADDRESS_BYTES,
-        )
+        self.runner = site_runner(app, HTTP_CLOSE_S)
 
     def use(self, settings: Settings) -> None:
         """Go by what of these settings can change while calls are in progress."""

@@ -12,7 +12,15 @@ from collections.abc import Callable, Iterable, Iterator
 from aiohttp import web
 
 from rtc_agent.errors import ConfigError
+from signaling.app import MAX_ADDRESS_BYTES
 from signaling.doorkeeper import GuardedSite
+
+
+def site_runner(app: web.Application, close_s: float) -> web.AppRunner:
+    """What runs an application of ours. At its end, open requests may take `close_s` more."""
+    return web.AppRunner(
+        app, access_log=None, shutdown_timeout=close_s, max_line_size=MAX_ADDRESS_BYTES
+    )
 
 
 async def listen(

@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import os
 import time
 from collections.abc import Awaitable, Callable, Iterable
 
-from aiohttp import web
 from yarl import URL
 
 from rtc_agent.call.holder import Holder
+from rtc_agent.cluster.ending import ending_of
 from rtc_agent.cluster.front import ClusterFront
 from rtc_agent.cluster.plan import FrontSight, Member, Phase, Plan, Values
 from rtc_agent.cluster.ports import is_free
 from rtc_agent.config import Settings
-from rtc_agent.errors import ConfigError, RtcAgentError
+from rtc_agent.errors import ConfigError
 from rtc_agent.exposure import access, require_keys
-from rtc_agent.listening import listen
+from rtc_agent.listening import listen, site_runner
 from rtc_agent.reloading import certificate_of, watch_certificate
-from signaling.app import MAX_ADDRESS_BYTES
-
-log = logging.getLogger(__name__)
 
 HTTP_CLOSE_S = 1.0
 LOOK_EVERY_S = 0.5
@@ -97,16 +93,7 @@ class FrontServer:
 
     async def run(self) -> None:
         """Until it is over, or has failed; `sight` says which."""
-        try:
-            await self._run()
-        except RtcAgentError as error:
-            log.error("%s", error.message)
-            self._phase, self._detail = Phase.FAILED, error.message
-        except Exception as error:
-            log.exception("the front failed")
-            self._phase, self._detail = Phase.FAILED, f"{type(error).__name__}: {error}"
-        else:
-            self._phase = Phase.OVER
+        self._phase, self._detail = await ending_of(self._run(), "the front")
 
     async def _run(self) -> None:
         settings = self._plan.server_here()
@@ -117,12 +104,7 @@ class FrontServer:
         front = ClusterFront(access(settings), self._plan.secret)
         front.status = self.status
         await front.take(self._members)
-        runner = web.AppRunner(
-            front.app(),
-            access_log=None,
-            shutdown_timeout=HTTP_CLOSE_S,
-            max_line_size=MAX_ADDRESS_BYTES,
-        )
+        runner = site_runner(front.app(), HTTP_CLOSE_S)
         watch = asyncio.create_task(watch_certificate(certificate))
         try:
             await runner.setup()

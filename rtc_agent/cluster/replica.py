@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
 
-from aiohttp import web
-
+from rtc_agent.cluster.ending import ending_of
 from rtc_agent.cluster.ids import new_replica_id, prefix_of
 from rtc_agent.cluster.plan import Phase, Plan, ReplicaSight
 from rtc_agent.cluster.ports import listen_in
 from rtc_agent.cluster.replica_front import ReplicaFront
-from rtc_agent.errors import RtcAgentError
 from rtc_agent.exposure import access
-from rtc_agent.listening import require_local
+from rtc_agent.listening import require_local, site_runner
 from rtc_agent.processes.group import ProcessGroup
-from signaling.app import MAX_ADDRESS_BYTES
 from signaling.parts import Access
-
-log = logging.getLogger(__name__)
 
 LOOK_EVERY_S = 0.5
 FRONT_CLOSE_S = 0.5
@@ -94,16 +88,7 @@ class Replica:
 
     async def run(self) -> None:
         """Until it is over, or has failed; `sight` says which."""
-        try:
-            await self._run()
-        except RtcAgentError as error:
-            log.error("%s", error.message)
-            self._phase, self._detail = Phase.FAILED, error.message
-        except Exception as error:
-            log.exception("the replica failed")
-            self._phase, self._detail = Phase.FAILED, f"{type(error).__name__}: {error}"
-        else:
-            self._phase = Phase.OVER
+        self._phase, self._detail = await ending_of(self._run(), "the replica")
 
     async def _run(self) -> None:
         settings = self._plan.server_here()
@@ -114,12 +99,7 @@ class Replica:
                 self.id, group.sockets, _only_keys(access(settings)), self._plan.secret
             )
             front.restarts = group.restarts
-            runner = web.AppRunner(
-                front.app(),
-                access_log=None,
-                shutdown_timeout=FRONT_CLOSE_S,
-                max_line_size=MAX_ADDRESS_BYTES,
-            )
+            runner = site_runner(front.app(), FRONT_CLOSE_S)
             group.start()
             try:
                 await runner.setup()

@@ -8,16 +8,14 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from aiohttp import web
 from pydantic import SecretStr
 
 from rtc_agent.config import Settings
 from rtc_agent.errors import ConfigError
 from rtc_agent.exposure import access, guard_rules, require_keys
-from rtc_agent.listening import listen, require_local, signals_set
+from rtc_agent.listening import listen, require_local, signals_set, site_runner
 from rtc_agent.processes.group import ProcessGroup
 from rtc_agent.reloading import Reloader, certificate_of, watch_certificate
-from signaling.app import MAX_ADDRESS_BYTES
 from signaling.front import Front
 
 FRONT_CLOSE_S = 0.5
@@ -74,12 +72,7 @@ async def _run(
 
     reloader.use = use
     front.restarts = group.restarts
-    runner = web.AppRunner(
-        front.app(),
-        access_log=None,
-        shutdown_timeout=FRONT_CLOSE_S,
-        max_line_size=MAX_ADDRESS_BYTES,
-    )
+    runner = site_runner(front.app(), FRONT_CLOSE_S)
     group.start()
     try:
         await runner.setup()
