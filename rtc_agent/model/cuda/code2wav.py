@@ -7,12 +7,12 @@ import torch
 
 from rtc_agent.engine.stepper import Mask
 from rtc_agent.model.code2wav import Code2WavModel, HostSound, decoded_silence
-from rtc_agent.model.cuda.capture import capture
 from rtc_agent.model.cuda.codec import CudaDecoder
 from rtc_agent.model.cuda.decoder import DecoderGraph
 from rtc_agent.model.cuda.launch import Launch, next_power_of_two
 from rtc_agent.model.cuda.limits import check_rows
 from rtc_agent.model.cuda.packed import Fields, Packed
+from rtc_agent.model.cuda.tick import CapturedTick
 from rtc_agent.model.kernels.tokens import finish_kernel
 from rtc_agent.model.mimi_weights import MimiWeights
 from rtc_agent.model.spec import CODEBOOKS, ModelSpec
@@ -78,27 +78,19 @@ class CudaCode2WavModel(Code2WavModel):
         self._device = mimi.device
         self.frame = Code2WavGraph(spec, mimi, rows)
         self.speaking = self.frame.decoder.state
-        self._in = Packed(INBOX, rows, None)
-        self._out = Packed(outbox_fields(spec.mimi.frame_samples), rows, None)
-        self._codes = self._in["codes"].numpy()
-        self._speaking = self._in["speaking"][:, 0].numpy()
-        self._said = self._out["said"].numpy()
-        self._graph = capture(self._run, self._device)
+        self._tick = CapturedTick(self.frame, self._device)
+        self._codes = self._tick.given("codes")
+        self._speaking = self._tick.given("speaking")[:, 0]
+        self._said = self._tick.made["said"].numpy()
         with torch.cuda.device(self._device):
             decoder = CudaDecoder.of(self.frame.decoder, self.frame.codes, self.frame.how)
             self._after_silence = decoded_silence(
                 spec, decoder.decode, self.speaking, rows, self._device
             )
 
-    def _run(self) -> None:
-        self.frame.inbox.bytes.copy_(self._in.bytes, non_blocking=True)
-        self.frame.launch()
-        self._out.bytes.copy_(self.frame.outbox.bytes, non_blocking=True)
-
     def decode(self, codes: Codes, speaking: Mask) -> HostSound:
         """As `Code2WavModel.decode`; what it returns holds until the next."""
         np.copyto(self._codes, codes)
         np.copyto(self._speaking, speaking)
-        self._graph.replay()
-        torch.cuda.current_stream(self._device).synchronize()
-        return HostSound(self._said, self._out["finite"][:, 0].tolist())
+        self._tick.run()
+        return HostSound(self._said, self._tick.made["finite"][:, 0].tolist())

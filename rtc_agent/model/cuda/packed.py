@@ -19,6 +19,7 @@ class Packed:
     """
 
     def __init__(self, fields: Fields, rows: int, device: torch.device | None) -> None:
+        self._fields, self._rows = fields, rows
         sizes = [rows * width * dtype.itemsize for width, dtype in fields.values()]
         self.bytes = torch.zeros(
             sum(sizes), dtype=torch.uint8, device=device, pin_memory=device is None
@@ -33,3 +34,7 @@ class Packed:
     def __getitem__(self, name: str) -> Tensor:
         """[rows, width] of one field."""
         return self._parts[name]
+
+    def on_host(self) -> Packed:
+        """The same fields in page-locked memory of the host."""
+        return Packed(self._fields, self._rows, None)
