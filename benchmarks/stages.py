@@ -2,14 +2,17 @@
 
     python benchmarks/stages.py --agent tiny
     python benchmarks/stages.py --agent demo --model DIR --sessions 1,4
+    python benchmarks/stages.py --released --device cuda:0 --code2wav cuda:1 --sessions 1,16,64
 
 `tick` is the time from one step to the next of an engine that never waits for a deadline; `sound`
 the time from a step's beginning until its sound is there. Together, both are the whole step.
+`--released` takes random weights of the released sizes, code2wav in a thread, and empty windows.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import time
 from collections.abc import Callable
@@ -17,10 +20,17 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
+import torch
 
 from rtc_agent.config import Settings
 from rtc_agent.engine.agents import create_stepper
-from rtc_agent.engine.stages.settings import StageSettings
+from rtc_agent.engine.lockstep import LockstepStepper
+from rtc_agent.engine.random_model import random_model
+from rtc_agent.engine.stages.link import Code2WavLink
+from rtc_agent.engine.stages.memory import Layout
+from rtc_agent.engine.stages.settings import Code2WavStage, StageSettings
+from rtc_agent.engine.stages.stepper import StagedStepper
+from rtc_agent.engine.stages.worker import ThreadWorker
 from rtc_agent.engine.stepper import (
     FRAME_SAMPLES,
     FrameStepper,
@@ -29,30 +39,38 @@ from rtc_agent.engine.stepper import (
     SessionSpec,
     StepResult,
 )
+from rtc_agent.model.backend import backend_for
+from rtc_agent.model.code2wav import Code2WavModel
+from rtc_agent.model.precision import use_exact_float32
+from rtc_agent.model.random_weights import random_mimi
 
 WARM_UP = 10
 
 
 def main() -> None:
+    use_exact_float32()
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--agent", default="tiny")
     parser.add_argument("--model", type=Path)
+    parser.add_argument("--released", action="store_true")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--code2wav", help="its device; left out: the talker's")
     parser.add_argument("--sessions", default="1")
     parser.add_argument("--ticks", type=int, default=120)
     options = parser.parse_args()
+    apart = StageSettings(code2wav=Code2WavStage(device=options.code2wav))
+    make: Callable[[int, StageSettings | None], FrameStepper] = functools.partial(_agent, options)
+    if options.released:
+        make = _released(
+            torch.device(options.device), torch.device(options.code2wav or options.device)
+        )
     for sessions in map(int, options.sessions.split(",")):
-        for stages in (None, StageSettings()):
-            settings = Settings(
-                agent=options.agent,
-                model=options.model,
-                sessions=sessions,
-                device="cpu",
-                stages=stages,
-            )
-            stepper = create_stepper(settings).stepper
+        for stages in (None, apart):
+            stepper = make(sessions, stages)
             try:
                 row = {
-                    "agent": options.agent,
+                    "agent": "released" if options.released else options.agent,
+                    "devices": [options.device, options.code2wav],
                     "sessions": sessions,
                     "stages": "together" if stages is None else "apart",
                     **measure(stepper, options.ticks),
@@ -60,6 +78,47 @@ def main() -> None:
                 print(json.dumps(row), flush=True)
             finally:
                 stepper.shutdown()
+
+
+def _agent(
+    options: argparse.Namespace, sessions: int, stages: StageSettings | None
+) -> FrameStepper:
+    settings = Settings(
+        agent=options.agent,
+        model=options.model,
+        sessions=sessions,
+        device=options.device,
+        stages=stages,
+    )
+    return create_stepper(settings).stepper
+
+
+def _released(
+    device: torch.device, second: torch.device
+) -> Callable[[int, StageSettings | None], FrameStepper]:
+    """Steppers of random weights; code2wav's are drawn where it runs."""
+    parts = random_model(device, torch.bfloat16, tiny=False)
+    backend = backend_for(device)
+    mimi = random_mimi(parts.spec.mimi, 0, device=second)
+
+    def load(rows: int) -> Code2WavModel:
+        return backend.code2wav(parts.spec, mimi, rows)
+
+    def make(sessions: int, stages: StageSettings | None) -> FrameStepper:
+        if stages is None:
+            return LockstepStepper(parts, sessions, backend=backend)
+        layout = Layout.of(sessions, stages)
+
+        def connect(rows: int) -> Code2WavLink:
+            def worker(memory: int) -> ThreadWorker:
+                bank = functools.partial(load, rows)
+                return ThreadWorker(lambda: bank, sessions // rows, memory, layout)
+
+            return Code2WavLink(layout, worker, stages.codec_left_context_frames, hung_s=60)
+
+        return StagedStepper(parts, sessions, stages, connect, backend=backend)
+
+    return make
 
 
 def measure(stepper: FrameStepper, ticks: int) -> dict[str, float]:
