@@ -14,6 +14,7 @@ import math
 import multiprocessing
 import os
 import resource
+import signal
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -31,6 +32,7 @@ from rtc_agent.engine.stepper import SAMPLE_RATE
 from rtc_agent.errors import InvalidRequest, RtcAgentError
 from rtc_agent.media.codecs import PACKET_SAMPLES, encoder_for, silence
 from rtc_agent.media.ice import IceSettings
+from rtc_agent.processes.signals import end_with_parent
 
 LISTEN_ON_S = 2.0
 _CALLS_A_PROCESS = 8
@@ -160,7 +162,9 @@ async def load(order: LoadOrder) -> LoadReport:
     loop = asyncio.get_running_loop()
     # A forked child of a process with a running event loop and threads is not to be trusted.
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(count, mp_context=context) as pool:
+    # Those of a killed parent would go on calling, and then wait for ever for more to do.
+    bound = functools.partial(end_with_parent, os.getpid(), signal.SIGKILL)
+    with ProcessPoolExecutor(count, mp_context=context, initializer=bound) as pool:
         work = functools.partial(_run_share, order, begin_s, window_s)
         running = [loop.run_in_executor(pool, work, share) for share in shares]
         server = find_server(order.url)
@@ -194,10 +198,10 @@ def _run_share(
 async def _make_calls(
     order: LoadOrder, begin_s: float, window_s: float, numbers: range
 ) -> list[CallOutcome]:
-    signal = ProbeSignal(SAMPLE_RATE, pilot=not order.impairment.dtx)
-    said = payloads(signal, order.seconds, encoder_for("opus"), dtx=order.impairment.dtx)
+    chirps = ProbeSignal(SAMPLE_RATE, pilot=not order.impairment.dtx)
+    said = payloads(chirps, order.seconds, encoder_for("opus"), dtx=order.impairment.dtx)
     calls = [
-        _Caller(order, number, said, signal).run(begin_s + number * order.ramp_s, window_s)
+        _Caller(order, number, said, chirps).run(begin_s + number * order.ramp_s, window_s)
         for number in numbers
     ]
     finished = await asyncio.gather(*calls)
@@ -208,12 +212,12 @@ class _Caller:
     """One call of a load."""
 
     def __init__(
-        self, order: LoadOrder, number: int, said: list[bytes], signal: ProbeSignal
+        self, order: LoadOrder, number: int, said: list[bytes], chirps: ProbeSignal
     ) -> None:
         self._order = order
         self._number = number
         self._said = said
-        self._signal = signal
+        self._chirps = chirps
 
     async def run(self, begin_s: float, window_s: float) -> functools.partial[CallOutcome]:
         """Make the call; returns what is left to do when all calls are over."""
@@ -246,7 +250,7 @@ class _Caller:
         if failure is None:
             measured = measure(
                 client,
-                self._signal,
+                self._chirps,
                 origin_s,
                 self._order.seconds,
                 trailing_s=LISTEN_ON_S,
