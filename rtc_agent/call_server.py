@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
+from dataclasses import replace
 
 from rtc_agent.call.limits import CallLimits
 from rtc_agent.call.recording_place import place_at
@@ -23,6 +24,7 @@ from rtc_agent.media import aiortc_shim
 from rtc_agent.media.ice import IceServer, IceSettings
 from rtc_agent.media.moshi_transport import MoshiTransport
 from rtc_agent.media.peer import WebRtcPeer
+from rtc_agent.media.relay_health import RelayHealth
 from rtc_agent.protocol.sdp import Flow
 from rtc_agent.telephony.local_line import create_line
 from rtc_agent.telephony.phone_line import PhoneLine
@@ -55,11 +57,13 @@ class CallServer:
         self._stop_timeout_s = settings.stop_timeout_s
         self.registry = CallRegistry(engine, limits(settings), clock, name=worker)
         servers = IceServers.of(settings)
+        used = ice_settings(settings, servers).servers
+        self._relays = RelayHealth((url for server in used for url in server.urls), clock)
 
         async def answer(
             sdp: str, events: TransportEvents, flow: Flow = Flow.CALL
         ) -> tuple[Transport, str]:
-            ice = ice_settings(settings, servers)
+            ice = replace(ice_settings(settings, servers), relays=self._relays)
             return await WebRtcPeer.answer(sdp, events=events, ice=ice, clock=clock, flow=flow)
 
         def socket_transport(
@@ -75,6 +79,7 @@ class CallServer:
             access=access(settings),
             clock=clock,
             issue_ice=servers.issue,
+            relays=self._relays.states,
         )
         self._watch = LoopWatch(clock, self.parts.metrics.loop_lag.observe)
         self.registry.watchers.append(AfterCalls())
@@ -107,6 +112,7 @@ class CallServer:
     async def start(self) -> None:
         self.registry.start()
         self._watch.start()
+        self._relays.start()
         if self._recordings is not None:
             self._recordings.start()
         await self.runner.setup()
@@ -118,6 +124,7 @@ class CallServer:
             await self.phone.aclose()
         await self.runner.cleanup()
         await self._watch.aclose()
+        await self._relays.aclose()
         if self._traces is not None:
             # A collector that does not answer must not hold up the end.
             with contextlib.suppress(TimeoutError):

@@ -151,6 +151,13 @@ class ServerDraining(RtcAgentError):
     http_status = 503
 
 
+class RelayUnavailable(RtcAgentError):
+    """Calls may go by a TURN relay alone, and none answers."""
+
+    code = "relay_unavailable"
+    http_status = 503
+
+
 class EngineFailed(RtcAgentError):
     """The engine stopped; no call can be opened until it is back."""
 

@@ -42,7 +42,7 @@ def create_app(parts: ServerParts) -> web.Application:
     app[PARTS] = parts
     app[GUARD] = guard
     app[METRICS] = parts.metrics
-    parts.metrics.watch(parts.registry, parts.why_not_ready)
+    parts.metrics.watch(parts.registry, parts.why_not_ready, parts.relays)
     guard.refused = parts.metrics.on_refused
     app.router.add_get("/healthz", status.healthz)
     app.router.add_get("/readyz", status.readyz)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from aiohttp import web
 from prometheus_client import (
@@ -29,6 +29,7 @@ from rtc_agent.call.state import CallState, EndReason
 from rtc_agent.call.watching import CallFacts
 from rtc_agent.engine.client import STEP_BUCKETS_MS, EngineStatus
 from rtc_agent.errors import EngineFailed, RtcAgentError, ServerDraining, ServerFull
+from rtc_agent.media.relay_health import RelayState
 
 ENGINE_PREFIX = "rtc_agent_engine_"
 """Of what is the same in every process that shares an engine."""
@@ -96,10 +97,15 @@ class Metrics(ProcessMetrics):
         for stage in ("connected", "prepared", "live"):
             self._stage.labels(stage)
 
-    def watch(self, registry: CallRegistry, why_not_ready: Callable[[], str]) -> None:
-        """Keep figures of these calls and their engine from now on."""
+    def watch(
+        self,
+        registry: CallRegistry,
+        why_not_ready: Callable[[], str],
+        relays: Callable[[], Mapping[str, RelayState]] = dict,
+    ) -> None:
+        """Keep figures of these calls, their engine and their relays from now on."""
         registry.watchers.append(self)
-        self.registry.register(_Now(registry, why_not_ready))
+        self.registry.register(_Now(registry, why_not_ready, relays))
 
     def on_ended(self, facts: CallFacts) -> None:
         self._ended.labels(facts.reason.value if facts.reason else "").inc()
@@ -128,9 +134,15 @@ class Metrics(ProcessMetrics):
 class _Now(Collector):
     """What is so at the moment of asking."""
 
-    def __init__(self, calls: CallRegistry, why_not_ready: Callable[[], str]) -> None:
+    def __init__(
+        self,
+        calls: CallRegistry,
+        why_not_ready: Callable[[], str],
+        relays: Callable[[], Mapping[str, RelayState]],
+    ) -> None:
         self._calls = calls
         self._why_not_ready = why_not_ready
+        self._relays = relays
 
     def collect(self) -> Iterator[Metric]:
         ready = float(not self._why_not_ready())
@@ -142,6 +154,14 @@ class _Now(Collector):
             if state is not CallState.ENDED:
                 family.add_metric([state.value], states[state])
         yield family
+        up = GaugeMetricFamily("rtc_agent_relay_up", "A TURN relay answers", labels=["relay"])
+        failures = CounterMetricFamily(
+            "rtc_agent_relay_failures", "Calls that a TURN relay was of no use to", labels=["relay"]
+        )
+        for relay, known in self._relays().items():
+            up.add_metric([relay], float(not known.away))
+            failures.add_metric([relay], known.failures)
+        yield from (up, failures)
 
 
 def engine_families(status: EngineStatus) -> Iterator[Metric]:

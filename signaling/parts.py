@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -14,6 +14,7 @@ from rtc_agent.call.registry import CallRegistry
 from rtc_agent.call.transport import Transport, TransportEvents
 from rtc_agent.clock import Clock, MonotonicClock
 from rtc_agent.config import IceServer
+from rtc_agent.media.relay_health import RelayState
 from rtc_agent.protocol.sdp import Flow
 from rtc_agent.telephony.phone_line import LineStatus
 from signaling.guard import GuardRules
@@ -90,6 +91,8 @@ class ServerParts:
     """Where calls whose callers consent are recorded; without it none is."""
     phone_status: Callable[[], LineStatus] | None = None
     """How the phone line is doing, where there is one."""
+    relays: Callable[[], Mapping[str, RelayState]] = dict
+    """How the TURN relays of this side do, by address."""
     issue_ice: Callable[[str], list[IceServer]] | None = None
     """ICE servers with credentials made for a user, where they are made."""
 

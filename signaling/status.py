@@ -51,10 +51,12 @@ async def voice_sample(request: web.Request) -> web.StreamResponse:
 
 async def info(request: web.Request) -> web.Response:
     """The agent, what it can do, and how much room there is. Who may not call learns of no relay,
-    nor does anybody with a wrong key: the page shows this before it is given one."""
+    nor does anybody with a wrong key: the page shows this before it is given one. Operators see how
+    this side's relays do."""
     parts = request.app[PARTS]
     may_call = request.app[GUARD].allows(request, Scope.CALL)
     servers = parts.ice_for(request[HOLDER].key) if may_call else []
+    relays = parts.relays() if request.app[GUARD].allows(request, Scope.ADMIN) else {}
     engine = parts.registry.engine
     status = engine.status()
     about = engine.info
@@ -88,6 +90,7 @@ async def info(request: web.Request) -> web.Response:
             },
             "needs_key": not may_call,
             "ice_servers": [s.model_dump(exclude_none=True) for s in servers],
+            "relays": {relay: asdict(state) for relay, state in relays.items()},
         },
         headers={"Cache-Control": "no-store"},
     )

@@ -30,13 +30,14 @@ from aiortc import (
 from aiortc import codecs as aiortc_codecs
 from aiortc.rtcconfiguration import RTCIceTransportPolicy
 from aiortc.rtcdtlstransport import RTCCertificate, RTCDtlsTransport
-from aiortc.rtcicetransport import RTCIceTransport
+from aiortc.rtcicetransport import RTCIceTransport, parse_stun_turn_uri
 from aiortc.rtcrtpparameters import RTCRtpCodecParameters
 from aiortc.rtcsctptransport import RTCSctpTransport
 
 from rtc_agent.errors import ServerFull
 from rtc_agent.media.ice import IceSettings
 from rtc_agent.media.relay_faults import relay_fault
+from rtc_agent.media.relay_health import Relay, RelayHealth
 
 logger = logging.getLogger(__name__)
 
@@ -191,8 +192,10 @@ def _register_telephone_event() -> None:
     )
 
 
-_relay_faults: contextvars.ContextVar[list[str] | None] = contextvars.ContextVar(
-    "relay_faults", default=None
+RelayOutcome = Callable[[Relay, Exception | None], None]
+"""Takes a relay that was asked for a port, and what came of it instead of one."""
+_relay_outcome: contextvars.ContextVar[RelayOutcome | None] = contextvars.ContextVar(
+    "relay_outcome", default=None
 )
 
 
@@ -200,17 +203,47 @@ _relay_faults: contextvars.ContextVar[list[str] | None] = contextvars.ContextVar
 def relay_faults() -> Iterator[list[str]]:
     """Sentences about relays that were of no use to connections gathering inside."""
     faults: list[str] = []
-    token = _relay_faults.set(faults)
-    try:
+
+    def note(relay: Relay, error: Exception | None) -> None:
+        if error is not None:
+            fault = f"The TURN relay {relay.host}:{relay.port} {relay_fault(error, RELAY_LIMIT_S)}."
+            logger.warning("%s", fault)
+            # A connection asks once for each of its transports.
+            if fault not in faults:
+                faults.append(fault)
+
+    with _telling_of_relays(note):
         yield faults
+
+
+@contextlib.contextmanager
+def _telling_of_relays(note: RelayOutcome) -> Iterator[None]:
+    token = _relay_outcome.set(note)
+    try:
+        yield
     finally:
-        _relay_faults.reset(token)
+        _relay_outcome.reset(token)
+
+
+def remembering_relays(health: RelayHealth | None) -> contextlib.AbstractContextManager[object]:
+    """Let connections gathering inside tell it how relays did; without one, the log."""
+    if health is None:
+        return relay_faults()
+
+    def note(relay: Relay, error: Exception | None) -> None:
+        if error is None:
+            health.on_opened(relay)
+        else:
+            health.on_failed(relay, error, RELAY_LIMIT_S)
+
+    return _telling_of_relays(note)
 
 
 def _name_relay_faults() -> None:
-    """Say why a TURN relay gives nothing, and wait no longer than `RELAY_LIMIT_S` for it.
+    """Tell what came of a TURN relay, and wait no longer than `RELAY_LIMIT_S` for it.
 
-    aioice passes over it without a word, after 5 s where it does not answer. Can go once it logs.
+    aioice passes over one that gives nothing without a word, after 5 s where it does not answer.
+    Can go once it tells.
     """
     original = getattr(aioice.ice, "relayed_candidate", None)
     if original is None:
@@ -218,17 +251,19 @@ def _name_relay_faults() -> None:
 
     @functools.wraps(original)
     async def relayed_candidate(**wanted: Any) -> Any:
+        host, port = wanted["turn_server"]
+        relay = Relay(host, port, wanted["turn_transport"], wanted["turn_ssl"])
+        note = _relay_outcome.get()
         try:
             async with asyncio.timeout(RELAY_LIMIT_S):
-                return await original(**wanted)
+                opened = await original(**wanted)
         except Exception as error:
-            host, port = wanted["turn_server"]
-            fault = f"The TURN relay {host}:{port} {relay_fault(error, RELAY_LIMIT_S)}."
-            logger.warning("%s", fault)
-            # A connection asks once for each of its transports.
-            if (faults := _relay_faults.get()) is not None and fault not in faults:
-                faults.append(fault)
+            if note is not None:
+                note(relay, error)
             raise
+        if note is not None:
+            note(relay, None)
+        return opened
 
     aioice.ice.relayed_candidate = relayed_candidate
 
@@ -238,11 +273,31 @@ def new_peer_connection(ice: IceSettings) -> RTCPeerConnection:
 
     Without a configuration aiortc asks a public STUN server, at 5 s a call where it cannot be
     reached; an empty list must be given to prevent it.
+
+    Raises:
+        RelayUnavailable: it may go by a relay alone, and none answers.
     """
     prepare()
-    servers = [RTCIceServer(list(s.urls), s.username, s.credential) for s in ice.servers]
+    if ice.relays is not None:
+        ice = ice.relays.usable(ice)
+    servers = [
+        RTCIceServer([u for u in s.urls if _can_use(u)], s.username, s.credential)
+        for s in ice.servers
+    ]
     policy = RTCIceTransportPolicy.RELAY if ice.relay_only else RTCIceTransportPolicy.ALL
     return RTCPeerConnection(RTCConfiguration(iceServers=servers, iceTransportPolicy=policy))
+
+
+@functools.cache
+def _can_use(url: str) -> bool:
+    """Whether aiortc can read the address of a STUN or TURN server: one that it cannot would make
+    every offer fail. It reads no IPv6 literal; can go once it does."""
+    try:
+        parse_stun_turn_uri(url)
+    except ValueError:
+        logger.warning("%s cannot be used from here, only by callers: give it a name", url)
+        return False
+    return True
 
 
 def ice_transports(pc: RTCPeerConnection) -> list[RTCIceTransport]:

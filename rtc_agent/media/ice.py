@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rtc_agent.media.relay_health import RelayHealth
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,3 +32,5 @@ class IceSettings:
     one on each address, until its end."""
     public_ip: str | None = None
     """The address announced in place of local IPv4 ones, behind one-to-one NAT."""
+    relays: RelayHealth | None = field(default=None, compare=False)
+    """Knows which relays to leave out, and is told how they do; None tries them every time."""

@@ -102,7 +102,8 @@ class IceRestart:
         spare.addTransceiver("audio")
         shim.restrict_hosts(spare, ice.hosts, ice.ports)
         (fresh,) = shim.ice_transports(spare)
-        await fresh.iceGatherer.gather()
+        with shim.remembering_relays(ice.relays):
+            await fresh.iceGatherer.gather()
         made = cls(transports[0], fresh)
         _watch_checks(made._connection, on_arrival)
         return made

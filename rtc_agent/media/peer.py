@@ -103,6 +103,7 @@ class WebRtcPeer:
             InvalidOffer: it cannot be understood.
             UnsupportedOffer: it has no audio that can be talked over; the message says why.
             ServerFull: no UDP port of the range allowed is free.
+            RelayUnavailable: it may go by a TURN relay alone, and none answers.
         """
         offer = sdp.read_offer(offer_sdp, flow)
         pc = shim.new_peer_connection(ice or IceSettings())
@@ -264,7 +265,8 @@ class WebRtcPeer:
         answer = await pc.createAnswer()
         audio = next(s for s in sdp.Description.parse(answer.sdp).sections if s.kind == "audio")
         self._open_media(transceiver, audio)
-        await pc.setLocalDescription(answer)
+        with shim.remembering_relays(ice.relays):
+            await pc.setLocalDescription(answer)
         shim.watch_arrivals(pc, self._on_arrival)
         allow_restarts(pc)
         self._answered = pc.localDescription.sdp

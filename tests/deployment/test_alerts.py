@@ -42,6 +42,7 @@ GOOD_DAY = {
     f'rtc_agent_call_loss_ratio_bucket{{{SERVER},le="0.01"}}': "0+2x240",
     f'rtc_agent_call_loss_ratio_bucket{{{SERVER},le="0.1"}}': "0+2x240",
     f'rtc_agent_call_loss_ratio_bucket{{{SERVER},le="+Inf"}}': "0+2x240",
+    f'rtc_agent_relay_up{{{SERVER},relay="turn:a:3478"}}': "1x240",
     'rtc_agent_cluster_replicas{job="rtc-agent",instance="front:8080",state="away"}': "0x240",
     f"process_open_fds{{{SERVER}}}": "200x240",
     f"process_max_fds{{{SERVER}}}": "1024x240",
@@ -102,6 +103,9 @@ BROKEN = {
     ),
     "RtcAgentCallersLosePackets": Trouble(
         {f'rtc_agent_call_loss_ratio_bucket{{{SERVER},le="0.01"}}': "0+1x240"}
+    ),
+    "RtcAgentRelayAway": Trouble(
+        {f'rtc_agent_relay_up{{{SERVER},relay="turn:a:3478"}}': "0x240"}, {"relay": "turn:a:3478"}
     ),
     "RtcAgentReplicasAway": Trouble(
         {'rtc_agent_cluster_replicas{job="rtc-agent",instance="front:8080",state="away"}': "2x240"},

@@ -14,6 +14,7 @@ from rtc_agent.call.transport import IceSession, Transport, TransportEvents
 from rtc_agent.config import IceServer
 from rtc_agent.errors import CallConflict, InvalidOffer, InvalidRequest, UnsupportedOffer
 from rtc_agent.media.moshi_transport import MoshiTransport
+from rtc_agent.media.relay_health import RelayState
 from rtc_agent.protocol.sdp import Flow
 from signaling.app import create_app
 from signaling.parts import Access, ServerParts
@@ -93,6 +94,9 @@ class Site:
         await self.bench.run(0.5, *self.transports)
 
 
+RELAY = "turn:turn.example:3478?transport=udp"
+
+
 @contextlib.asynccontextmanager
 async def serving(
     aiohttp_client: StartClient,
@@ -113,6 +117,7 @@ async def serving(
             socket_transport=it.socket_transport,
             access=access or Access(listen_token=LISTEN_TOKEN, wall=bench.clock.now),
             clock=bench.clock,
+            relays=lambda: {RELAY: RelayState(away=True, fault="did not answer", failures=3)},
         )
         it.client = await aiohttp_client(create_app(parts))
         yield it

@@ -14,7 +14,7 @@ from signaling.guard import GUARD, WRONG_KEYS_PER_MINUTE, GuardRules
 from signaling.keyring import Key, Scope
 from signaling.parts import Access
 from tests.engine.fakes import FakeStepper
-from tests.signaling.site import OFFER, Site, StartClient, serving
+from tests.signaling.site import OFFER, RELAY, Site, StartClient, serving
 
 
 def key(name: str, *scopes: Scope, max_calls: int = 0) -> Key:
@@ -136,6 +136,17 @@ async def test_relays_are_told_to_those_who_may_call(aiohttp_client: StartClient
             assert response.status == 200
             assert info["needs_key"] is not seen
             assert bool(info["ice_servers"]) is seen
+
+
+async def test_operators_see_how_relays_do(aiohttp_client: StartClient) -> None:
+    async with serving(aiohttp_client, access=Access(rules=RULES)) as it:
+        for name, known in (("caller", {}), ("boss", {"away": True, "fault": "did not answer"})):
+            response = await it.client.get("/v1/info", headers=bearer(name))
+            relays = (await response.json())["relays"]
+            assert relays == ({RELAY: {**known, "failures": 3}} if known else {})
+        text = await (await it.client.get("/metrics", headers=bearer("boss"))).text()
+        assert f'rtc_agent_relay_up{{relay="{RELAY}"}} 0.0' in text
+        assert f'rtc_agent_relay_failures_total{{relay="{RELAY}"}} 3.0' in text
 
 
 async def test_a_voice_can_be_listened_to_by_those_who_may_call(
