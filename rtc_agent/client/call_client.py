@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+from collections.abc import Container
 from types import TracebackType
 from typing import Any, Self
 
@@ -52,10 +53,11 @@ class CallClient:
         quiet: Quiet | None = None,
         impairment: Impairment | None = None,
         clock: Clock | None = None,
+        ignored: Container[str] = (),
     ) -> None:
         """`codec` (opus, PCMU, PCMA, G722) is the only one offered. `quiet` is sent while nothing
         plays; by default silence, encoded as it goes. An `impairment` is laid over the real
-        network, and its drift over the sender's clock."""
+        network, and its drift over the sender's clock. Messages of `ignored` types are not kept."""
         self.codec: CodecInfo = CODECS[codec.lower()]
         self.encoder = encoder_for(self.codec)
         self.clock = clock or MonotonicClock()
@@ -77,6 +79,7 @@ class CallClient:
         )
         self._signaling = signaling
         self._ice = ice or IceSettings()
+        self._ignored = ignored
         self.uplink = Uplink(impairment, self.clock) if impairment and impairment.on("up") else None
         self._downlink = Downlink(impairment) if impairment and impairment.on("down") else None
         self._started_s = 0.0
@@ -216,7 +219,8 @@ class CallClient:
         if message is None:
             log.warning("a message on the text channel is no JSON object")
             return
-        self.messages.append(message)
+        if message.type not in self._ignored:
+            self.messages.append(message)
         match message.type:
             case "ready":
                 self.call_id = message.body.get("call_id")

@@ -11,7 +11,7 @@ server may catch up. Where the returned audio falls silent outside of them, soun
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -32,6 +32,9 @@ CHIRP_S = CODES * _HOP_S
 """Length of a chirp in seconds."""
 CHIRP_LEVEL = 0.3
 PILOT_LEVEL = 0.03
+_FFT = 1 << 15
+_MARGIN_S = 0.04
+"""What filtering a piece of audio by itself spoils at either end."""
 FOUND_CORRELATION = 0.4
 """Normalised correlation from which a chirp counts as found. Different chirps reach 0.2; two passes
 through Opus leave 0.65, a packet concealed within one takes off little more."""
@@ -118,34 +121,56 @@ def locate(pcm: Pcm, signal: ProbeSignal, chirps: int) -> list[float | None]:
     `pcm` is at the signal's rate and its sample 0 belongs to the moment the signal's sample 0 was
     said; a chirp is looked for from that moment to `longest_delay_s` later.
     """
-    if len(pcm) == 0:
-        return [None] * chirps
-    audio = _high_pass(pcm, signal.rate)
     length = len(chirp(0, signal.rate))
-    size = 1 << int(len(audio) + length).bit_length()
-    spectrum = np.fft.rfft(audio, size)
-    energy = np.concatenate(([0.0], np.cumsum(audio.astype(np.float64) ** 2)))
-    starts = max(0, len(audio) - length + 1)
-    local = np.sqrt(np.maximum(energy[length : length + starts] - energy[:starts], 0.0))
-    # Near-silence must not make noise look like a match.
-    floor = 1e-3 * np.sqrt(length)
-    scores = []
-    for code in range(min(CODES, chirps)):
-        wave = _high_pass(chirp(code, signal.rate), signal.rate)
-        product = np.fft.irfft(spectrum * np.conj(np.fft.rfft(wave, size)), size)[:starts]
-        scores.append(product / np.maximum(local, floor) / np.linalg.norm(wave))
-    found: list[float | None] = []
+    starts = len(pcm) - length + 1
+    best = [FOUND_CORRELATION] * chirps
+    found: list[float | None] = [None] * chirps
+    windows = []
     for index in range(chirps):
         first = round(signal.start_s(index) * signal.rate)
-        last = min(starts, first + round(signal.longest_delay_s * signal.rate))
-        window = scores[index % CODES][first:last]
-        if len(window) == 0 or (peak := int(np.argmax(window))) < 0:
-            found.append(None)
-        elif window[peak] < FOUND_CORRELATION:
-            found.append(None)
-        else:
-            found.append((first + _vertex(window, peak)) / signal.rate)
+        windows.append((first, first + round(signal.longest_delay_s * signal.rate)))
+    begin = 0
+    for at, scores in _scores(pcm, signal.rate, starts, min(CODES, chirps)):
+        end = at + scores.shape[1]
+        while begin < chirps and windows[begin][1] <= at:
+            begin += 1
+        for index in range(begin, chirps):
+            first, last = max(windows[index][0], at), min(windows[index][1], end)
+            if windows[index][0] >= end:
+                break
+            window = scores[index % CODES, first - at : last - at]
+            if len(window) == 0 or window[peak := int(np.argmax(window))] < best[index]:
+                continue
+            best[index] = float(window[peak])
+            found[index] = (first + _vertex(window, peak)) / signal.rate
     return found
+
+
+def _scores(
+    pcm: Pcm, rate: int, starts: int, codes: int
+) -> Iterator[tuple[int, npt.NDArray[np.float32]]]:
+    """Normalised correlation with every code's chirp, piece by piece: a place, and [codes, n] for
+    the chirps that would begin from there on. Pieces fit a processor's cache and meet end to end.
+    """
+    waves = [_high_pass(chirp(code, rate), rate) for code in range(codes)]
+    length, margin = len(chirp(0, rate)), round(_MARGIN_S * rate)
+    norms = np.array([np.linalg.norm(wave) for wave in waves], np.float32)[:, None]
+    mirrored = np.conj(np.fft.rfft(np.array(waves, np.float32), _FFT)) / norms
+    step = _FFT - length - 2 * margin + 1
+    # Near-silence must not make noise look like a match.
+    floor = 1e-3 * np.sqrt(length)
+    for at in range(0, starts, step):
+        piece = np.zeros(_FFT, np.float32)
+        first, last = max(0, at - margin), min(len(pcm), at - margin + _FFT)
+        piece[first - (at - margin) : last - (at - margin)] = pcm[first:last]
+        spectrum = np.fft.rfft(piece)
+        spectrum[: int(_HIGH_PASS_HZ * _FFT / rate)] = 0
+        count = min(step, starts - at)
+        audio = np.fft.irfft(spectrum, _FFT)[margin : margin + count + length - 1]
+        energy = np.concatenate(([0.0], np.cumsum(audio.astype(np.float64) ** 2)))
+        local = np.sqrt(np.maximum(energy[length:] - energy[:count], 0.0))
+        products = np.fft.irfft(spectrum * mirrored, _FFT)[:, margin : margin + count]
+        yield at, products * (1 / np.maximum(local, floor)).astype(np.float32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,10 +252,10 @@ def _high_pass(pcm: Pcm, rate: int) -> npt.NDArray[np.float64]:
     return np.fft.irfft(spectrum, len(pcm))
 
 
-def _vertex(values: npt.NDArray[np.float64], peak: int) -> float:
+def _vertex(values: npt.NDArray[np.float32], peak: int) -> float:
     """The maximum's place between samples, from a parabola through three values."""
     if not 0 < peak < len(values) - 1:
         return float(peak)
-    before, top, after = values[peak - 1 : peak + 2]
+    before, top, after = map(float, values[peak - 1 : peak + 2])
     bend = before - 2 * top + after
     return peak + (0.5 * (before - after) / bend if bend < 0 else 0.0)

@@ -85,7 +85,12 @@ class Impairment:
 
     def on(self, direction: Literal["up", "down"]) -> bool:
         """Whether packets that travel this way suffer."""
-        return self.direction in (direction, "both")
+        return self._suffering and self.direction in (direction, "both")
+
+    @property
+    def _suffering(self) -> bool:
+        held_up = self.delay_ms > 0 or self.jitter_ms > 0 or self.reorder > 0
+        return held_up or self.loss > 0 or self.lose_packet > 0 or self.duplicate > 0
 
     def mean_delay_ms(self, direction: Literal["up", "down"]) -> float:
         """What a packet that is neither lost nor reordered is held up by, on average."""

@@ -16,9 +16,10 @@ import os
 import resource
 import signal
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
+from rtc_agent import garbage
 from rtc_agent.client.call_client import CallClient
 from rtc_agent.client.chirps import ProbeSignal
 from rtc_agent.client.figures import percentiles
@@ -38,6 +39,12 @@ LISTEN_ON_S = 2.0
 _CALLS_A_PROCESS = 8
 _START_S = 2.0
 """For the processes to start."""
+_SETTLE_BEFORE_S = 0.5
+_SUMS = ("underruns", "packets_lost", "concealed_ms", "dropped_ms")
+"""Of the server's statistics: its playout ran dry; what it made up for packets that were lost or
+late; what came too late for it. They tell its own trouble from its callers'."""
+_IGNORED = frozenset({"levels", "speech", "text"})
+"""Messages of the server's that nobody looks at after a load."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +132,12 @@ class LoadReport:
             ),
             "lost_chirps": sum(m.lost_chirps for m in measured),
             "lost_packets": sum(m.lost_packets for m in measured),
+            "server_counts": {
+                "left_out_frames": sum(m.left_out_frames for m in measured),
+                **{
+                    name: round(sum(m.server.get(name, 0.0) for m in measured), 1) for name in _SUMS
+                },
+            },
             "packet_interval_ms": percentiles(intervals),
             "connect_ms": percentiles(o.connect_ms for o in good if o.connect_ms is not None),
             "ready_ms": percentiles(o.ready_ms for o in good if o.ready_ms is not None),
@@ -144,6 +157,15 @@ class LoadReport:
             "caller_lateness_ms": percentiles(o.lateness_ms for o in good),
             "seconds": self.order.seconds,
         }
+
+
+def _server_counts(measured: list[Measurement]) -> dict[str, float]:
+    """What the server itself counted, over all calls."""
+    sums = {name: sum(m.server.get(name, 0.0) for m in measured) for name in _SUMS}
+    return {
+        "left_out_frames": sum(m.left_out_frames for m in measured),
+        **{name: round(value, 1) for name, value in sums.items()},
+    }
 
 
 def _intervals(measured: Measurement) -> list[float]:
@@ -198,14 +220,24 @@ def _run_share(
 async def _make_calls(
     order: LoadOrder, begin_s: float, window_s: float, numbers: range
 ) -> list[CallOutcome]:
+    clock = MonotonicClock()
     chirps = ProbeSignal(SAMPLE_RATE, pilot=not order.impairment.dtx)
     said = payloads(chirps, order.seconds, encoder_for("opus"), dtx=order.impairment.dtx)
     calls = [
         _Caller(order, number, said, chirps).run(begin_s + number * order.ramp_s, window_s)
         for number in numbers
     ]
-    finished = await asyncio.gather(*calls)
-    return [await asyncio.to_thread(look) for look in finished]
+    finished, _ = await asyncio.gather(asyncio.gather(*calls), _settle(clock, window_s))
+    # Transforms and decoding, most of it, leave other threads of Python alone.
+    loop, spare = asyncio.get_running_loop(), (os.cpu_count() or 1) // order.process_count
+    with ThreadPoolExecutor(max(1, spare)) as threads:
+        return await asyncio.gather(*(loop.run_in_executor(threads, look) for look in finished))
+
+
+async def _settle(clock: MonotonicClock, window_s: float) -> None:
+    """Have no garbage collection go through what the calls are made of while they are measured."""
+    await clock.sleep_until(window_s - _SETTLE_BEFORE_S)
+    garbage.settle()
 
 
 class _Caller:
@@ -225,7 +257,13 @@ class _Caller:
         impairment = order.impairment
         fate = replace(impairment, seed=impairment.seed + self._number)
         quiet = SilentPayload(encoder_for("opus").encode(silence(PACKET_SAMPLES)))
-        client = CallClient(order.signaling(order.url), ice=order.ice, quiet=quiet, impairment=fate)
+        client = CallClient(
+            order.signaling(order.url),
+            ice=order.ice,
+            quiet=quiet,
+            impairment=fate,
+            ignored=_IGNORED,
+        )
         await client.clock.sleep_until(begin_s)
         failure: str | None = None
         origin_s = 0.0

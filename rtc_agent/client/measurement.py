@@ -50,6 +50,8 @@ class Measurement:
     earliest possible moment that was."""
     server: dict[str, float] = field(default_factory=dict)
     """The server's last statistics, as far as it sends any."""
+    left_out_frames: int = 0
+    """Of 80 ms, that the server says it was too slow for, since the signal's beginning."""
 
     @property
     def delays_ms(self) -> list[float]:
@@ -118,6 +120,7 @@ def measure(
         duplicates=client.log.duplicates,
         arrivals_s=tuple(recording.lateness()),
         server=_statistics(client.messages),
+        left_out_frames=_left_out(client.messages, origin_s),
     )
 
 
@@ -132,3 +135,9 @@ def _statistics(messages: list[ReceivedMessage]) -> dict[str, float]:
                 if isinstance(value, int | float) and name not in envelope
             }
     return {}
+
+
+def _left_out(messages: list[ReceivedMessage], origin_s: float) -> int:
+    """Frames in the server's notices of overload from a moment on."""
+    notices = (m for m in messages if m.type == "notice" and m.arrival_s >= origin_s)
+    return sum(int(m.body.get("frames", 0)) for m in notices if m.body.get("code") == "overload")

@@ -51,12 +51,14 @@ class PacedTrack(MediaStreamTrack):
         self.finished = asyncio.Event()
         """Set when the source that was played has been sent whole."""
         self.worst_lateness_s = 0.0
-        """How late a packet was handed over at most: this process's share of any trouble."""
+        """How late a packet of what was played last, or before anything was, was handed over at
+        most: this process's share of any trouble."""
 
     def play(self, source: PacketSource) -> float:
         """Say `source` from the next packet on. Returns when its first sample counts as said, in
         seconds on the clock."""
         self._source = source
+        self.worst_lateness_s = 0.0
         self.finished.clear()
         if self._first_due_s is None:
             self._first_due_s = self._clock.now() + self._interval_s

@@ -134,6 +134,11 @@ def test_what_makes_no_sense_is_refused(text: str) -> None:
 
 
 def test_on() -> None:
-    assert Impairment().on("up") and not Impairment().on("down")
-    both = Impairment(direction="both")
+    lossy = Impairment(loss=0.1)
+    assert lossy.on("up") and not lossy.on("down")
+    both = Impairment(delay_ms=1, direction="both")
     assert both.on("up") and both.on("down")
+
+
+def test_what_only_the_sender_does_is_nothing_for_the_network_to_carry() -> None:
+    assert not Impairment(dtx=True, drift_ppm=30, seed=5, direction="both").on("up")

@@ -49,8 +49,10 @@ def test_figures_over_all_calls() -> None:
     def outcome(*delays: float | None) -> CallOutcome:
         chirps = tuple(Chirp(0.4 * n, delay) for n, delay in enumerate(delays))
         arrivals = ((0.0, 0.0), (0.02, 0.0), (0.05, 0.01))
-        server = {"concealed_ms": 20.0}
-        measured = Measurement(chirps, concealed_ms=10, arrivals_s=arrivals, server=server)
+        server = {"concealed_ms": 20.0, "underruns": 1}
+        measured = Measurement(
+            chirps, concealed_ms=10, arrivals_s=arrivals, server=server, left_out_frames=2
+        )
         return CallOutcome(connect_ms=50, ready_ms=60, measured=measured)
 
     outcomes = (outcome(100, 110, 120), outcome(130, None, 130), CallOutcome(failure="no_media"))
@@ -59,6 +61,13 @@ def test_figures_over_all_calls() -> None:
     assert fields["call_p50_spread_ms"] == 20
     assert fields["lost_chirps"] == 1
     assert fields["concealed_ms"] == 60
+    assert fields["server_counts"] == {
+        "left_out_frames": 4,
+        "underruns": 2,
+        "packets_lost": 0,
+        "concealed_ms": 40,
+        "dropped_ms": 0,
+    }
     assert fields["packet_interval_ms"]["max"] == 30  # type: ignore[index]
     assert (fields["failed_calls"], fields["failures"]) == (1, {"no_media": 1})
     assert fields["server_cpu_percent_a_call"] == 20

@@ -31,10 +31,15 @@ def echoed(
         if number not in lost:
             log.add(sent_s + delays_s(number), number, number * 960, payload)
     numbers = {"packets_lost": 4, "concealed_ms": 1.5}
+    overload = {"type": "notice", "code": "overload", "frames": 2}
     stats = {"type": "stats", "seq": 3, "frame": 7, "t_ms": 5, **numbers}
     client: Any = SimpleNamespace(
         log=log,
-        messages=[ReceivedMessage(1.0, stats), ReceivedMessage(2.0, {"type": "text"})],
+        messages=[
+            ReceivedMessage(1.0, stats),
+            ReceivedMessage(2.0, {"type": "text"}),
+            *(ReceivedMessage(at_s, overload) for at_s in (99.0, 101.0, 102.0)),
+        ],
         recording=lambda origin_s, samples: Recording(log.in_order(), OPUS, origin_s, samples),
     )
     return measure(client, SIGNAL, 100.0, SECONDS, trailing_s=1.0, drift_ppm=drift_ppm)
@@ -90,3 +95,7 @@ def test_lateness_of_packets() -> None:
 
 def test_the_servers_newest_numbers() -> None:
     assert echoed().server == {"packets_lost": 4, "concealed_ms": 1.5}
+
+
+def test_what_the_server_left_out_before_is_not_counted() -> None:
+    assert echoed().left_out_frames == 4
