@@ -12,7 +12,7 @@ run: $(VENV)/.run
 
 test: $(VENV)/.test
 	$(BIN)/python tests/parts.py
-	$(BIN)/python -m pytest -n 2 $(ARGS)
+	$(BIN)/python -m pytest -n 3 $(ARGS)
 
 soak: $(VENV)/.test
 	$(BIN)/python -m pytest -m soak --timeout 7200 $(ARGS)

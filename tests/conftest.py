@@ -10,12 +10,14 @@ from typing import Any
 
 import pytest
 
-IN_REAL_TIME = {
-    *("client", "cluster", "deployment", "e2e", "interop", "media", "processes", "telephony"),
-    "web",
-}
-"""Folders whose tests make calls in real time. With several workers (`pytest -n 2`) one runs all
-these, one after another, and the others run the rest."""
+LANES = (
+    {"client", "media", "telephony"},
+    {"cluster", "deployment", "e2e", "interop", "processes", "web"},
+)
+"""Folders whose tests make calls in real time, and so wait more than they work. With several
+workers (`pytest -n 3`) each lane is one worker's, who runs all of it, one test after another; the
+others run the rest. Browsers, and the packages that npm installs for them, are of one lane alone.
+"""
 RETRIES = 2
 """A machine that stands still for a moment breaks such a call through no fault of ours."""
 
@@ -39,11 +41,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     from xdist.scheduler import LoadScopeScheduling
 
     class RealTimeApart(LoadScopeScheduling):
-        """All that is in real time is one piece of work, and the largest, so it is begun first."""
+        """A lane is one piece of work, and larger than others, so that it is begun first."""
 
         def _split_scope(self, nodeid: str) -> str:
             path, _, _ = nodeid.partition("::")
-            return "in real time" if IN_REAL_TIME & set(path.split("/")) else nodeid
+            lane = lane_of(Path(path))
+            return nodeid if lane is None else f"lane {lane}"
 
     return RealTimeApart(config, log)
 
@@ -55,12 +58,15 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @functools.cache
 def make_way() -> None:
-    """Leave the processor to the worker whose calls are in real time."""
+    """Leave the processor to the workers whose calls are in real time."""
     os.nice(10)
 
 
 def in_real_time(item: pytest.Item) -> bool:
     here = Path(__file__).parent
-    return item.path.is_relative_to(here) and bool(
-        IN_REAL_TIME & set(item.path.relative_to(here).parts)
-    )
+    return item.path.is_relative_to(here) and lane_of(item.path.relative_to(here)) is not None
+
+
+def lane_of(path: Path) -> int | None:
+    """Which lane a test's file belongs to; none that is not in real time."""
+    return next((lane for lane, folders in enumerate(LANES) if folders & set(path.parts)), None)
