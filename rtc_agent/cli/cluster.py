@@ -128,13 +128,25 @@ def drain(
 def upgrade(
     config: Config,
     address: Address = None,
+    at_once: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=4096,
+            help="Replicas to replace at the same time.",
+            show_default="as the file says, or one of ten",
+        ),
+    ] = None,
     wait: Annotated[bool, typer.Option(help="Return only once nothing old is left.")] = True,
 ) -> None:
-    """Replace every part, one after the other, by one of these settings and of the code that is
-    installed now. No call is lost: an old replica ends once its calls have."""
+    """Replace every part, some at a time, by one of these settings and of the code that is
+    installed now. No call is lost: an old replica ends once its calls have. A new one that cannot
+    run stops the upgrade, and the old ones that are left stay."""
     from rtc_agent.cluster import instance, settings
 
     cluster, server = settings.load(config)
+    if at_once is not None:
+        cluster = cluster.model_copy(update={"at_once": at_once})
     with instance.joined(cluster.name, address):
         from rtc_agent.cluster import commands
 
@@ -149,7 +161,11 @@ def _is_rolled() -> bool:
 
     found = commands.status()
     if found["failure"]:
-        raise ConfigError(f"The upgrade does not get on: {found['failure']}")
+        old = sum(part["generation"] != found["generation"] for part in found["replicas"])
+        raise ConfigError(
+            f"The upgrade has stopped: {found['failure']} {old} old replicas take calls as before. "
+            "Another `upgrade` goes on from here: with the settings of before, or better ones."
+        )
     parts = [*found["replicas"], *found["fronts"]]
     return bool(found["ready"]) and all(part["generation"] == found["generation"] for part in parts)
 

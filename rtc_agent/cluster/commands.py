@@ -91,7 +91,7 @@ def drain(replica_id: str, fewer: bool = False) -> None:
 
 
 def upgrade(cluster: ClusterSettings, server: Settings) -> None:
-    """Replace every part, one after the other, by one of these settings and of the code that is
+    """Replace every part, some at a time, by one of these settings and of the code that is
     installed now; the controller first, so that the new code does it."""
     old = Plan.from_values(_ask("plan"))
     if not server.token_secret.get_secret_value():

@@ -32,6 +32,8 @@ HUNG_S = 20.0
 """A part that was heard and says nothing for so long hangs, or its host is cut off."""
 WATCH_S = 10.0
 """How long a front that watches is kept waiting when nothing changes."""
+MOST_DEATHS = 2
+"""A new part that has died more often stops the upgrade."""
 FIRST_PAUSE_S = 2.0
 LONGEST_PAUSE_S = 60.0
 
@@ -50,6 +52,7 @@ class Controller:
         self._autoscaler = Autoscaler()
         self._failures = 0
         self._not_before_s = 0.0
+        self._freed_s = float("-inf")
         self._members: list[Member] = []
         # Unlike that of any other controller that fronts may have heard of.
         self._epoch = secrets.token_hex(4)
@@ -126,7 +129,8 @@ class Controller:
             "generation": self.plan.generation,
             "wanted": {"replicas": self.plan.replicas, "fronts": self.plan.cluster.fronts},
             "stopping": self.stopping,
-            "failure": self.failure,
+            "failure": self.failure or self.plan.halted,
+            "halted": bool(self.plan.halted),
             "replicas": [self._describe(part) for part in replicas],
             "fronts": [self._describe(part) for part in fronts],
             "ready": self._is_ready(),
@@ -197,12 +201,15 @@ class Controller:
                 await self._end(part)
             case Phase.FAILED:
                 self._note_failure(part, now)
+                await self._halt_upgrade(part, self.failure)
                 await self._end(part)
             case Phase.STARTING | Phase.SERVING if part.drained and not self.stopping:
                 # It was started again before it heard, or while it was draining.
                 await self._drain(part)
             case Phase.PENDING if part.drained:
                 await self._end(part)
+        if part.restarts > MOST_DEATHS and not part.drained:
+            await self._halt_upgrade(part, f"it died {part.restarts} times; its log says more.")
         if part.sight is not None and now - part.heard_s > HUNG_S:
             log.error("%s says nothing for %.0f s and is started again", part.name, HUNG_S)
             part.sight = None
@@ -214,6 +221,18 @@ class Controller:
         pause_s = min(FIRST_PAUSE_S * 2**self._failures, LONGEST_PAUSE_S)
         self._failures += 1
         self._not_before_s = now + pause_s
+
+    async def _halt_upgrade(self, part: Part, reason: str) -> None:
+        """What has failed once, in the new generation, would fail in place of all the others."""
+        if self.plan.halted or part.generation != self.plan.generation or not self._outdated():
+            return
+        log.error("the upgrade stops: %s cannot run: %s", part.name, reason)
+        await self._adopt_plan(self.plan.stopped(f"{part.name} cannot run: {reason}"))
+
+    def _outdated(self) -> list[Part]:
+        """Parts of older generations that are to be replaced."""
+        generation = self.plan.generation
+        return [p for p in self._parts.values() if p.generation != generation and not p.drained]
 
     async def _scale_with_load(self, now: float) -> None:
         staying = [part for part in self._of(Kind.REPLICA) if not part.drained]
@@ -234,6 +253,9 @@ class Controller:
             surge=self.plan.cluster.surge,
             surge_wait_s=self.plan.cluster.surge_wait_s,
             now_s=now,
+            freed_s=self._freed_s,
+            at_once=self.plan.cluster.at_once_of(self.plan.replicas),
+            halted=bool(self.plan.halted),
         )
         for _ in range(step.start):
             name = f"{Kind.REPLICA}:{secrets.token_hex(4)}"
@@ -248,6 +270,8 @@ class Controller:
         current = [part for part in staying if part.generation == self.plan.generation]
         outdated = [part for part in staying if part.generation != self.plan.generation]
         wanted = self.plan.cluster.fronts
+        if self.plan.halted and outdated and len(staying) >= wanted:
+            return
         if any(not part.serving for part in current):
             return
         if len(current) + len(outdated) > wanted and (outdated or current):
@@ -280,6 +304,7 @@ class Controller:
 
     async def _end(self, part: Part) -> None:
         self._parts.pop(part.name, None)
+        self._freed_s = self._clock.now()
         await self._quietly(self._fleet.end(part.name))
 
     async def _adopt_plan(self, plan: Plan) -> None:
@@ -316,6 +341,7 @@ class Controller:
             except PartGone:
                 log.error("%s is gone for good", part.name)
                 self._parts.pop(part.name, None)
+                self._freed_s = self._clock.now()
             else:
                 part.hear(values, self._clock.now())
                 if part.serving:

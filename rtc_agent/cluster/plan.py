@@ -42,6 +42,8 @@ class Plan(_Travelling):
     version: int = 1
     generation: int = 1
     """Parts that were started for a lower one are replaced."""
+    halted: str = ""
+    """Why they are not, for now: a part of this generation failed."""
 
     @classmethod
     def of(cls, cluster: ClusterSettings, server: Settings, secret: str) -> Plan:
@@ -70,6 +72,10 @@ class Plan(_Travelling):
         """The same with so many engines."""
         return replace(self, replicas=replicas, version=self.version + 1)
 
+    def stopped(self, reason: str) -> Plan:
+        """The same, with what is left of older generations to stay."""
+        return replace(self, halted=reason, version=self.version + 1)
+
     def upgraded(self, cluster: ClusterSettings, server: Settings) -> Plan:
         """The next generation, with as many engines."""
         return replace(
@@ -79,6 +85,7 @@ class Plan(_Travelling):
             replicas=cluster.within(self.replicas),
             version=self.version + 1,
             generation=self.generation + 1,
+            halted="",
         )
 
 

@@ -68,6 +68,12 @@ class ClusterSettings(BaseModel):
     surge_wait_s: float = Field(
         120, ge=0, description="seconds after which an upgrade drains an old one all the same"
     )
+    at_once: int | None = Field(
+        None,
+        ge=1,
+        le=4096,
+        description="engines that an upgrade replaces at the same time; left out: one of ten",
+    )
     drain_limit_s: float = Field(
         0, ge=0, description="longest time that a drained engine's calls may go on; 0: any"
     )
@@ -86,6 +92,10 @@ class ClusterSettings(BaseModel):
             return self.gpus
         on_cpu = server.device == "cpu"
         return 1.0 if server.agent in _ON_A_GPU and not on_cpu else 0.0
+
+    def at_once_of(self, replicas: int) -> int:
+        """How many of so many engines an upgrade replaces at the same time."""
+        return self.at_once or max(1, replicas // 10)
 
     def within(self, replicas: int) -> int:
         """The nearest number of engines that is allowed."""

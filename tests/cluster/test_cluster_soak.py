@@ -45,7 +45,8 @@ async def test_an_upgrade_under_calls_loses_none(tmp_path: Path) -> None:
         before = set(await cluster.replicas())
         text = cluster.config.read_text().replace("sessions = 2", "sessions = 3")
         cluster.config.write_text(text)
-        await cluster.run("upgrade", "--config", str(cluster.config), "--no-wait")
+        upgrade = ("upgrade", "--config", str(cluster.config), "--at-once", "2", "--no-wait")
+        await cluster.run(*upgrade)
 
         async def new_ones_serve() -> bool:
             with contextlib.suppress(aiohttp.ClientError, AssertionError):

@@ -216,6 +216,55 @@ async def test_an_upgrade_replaces_all_and_fronts_keep_their_places() -> None:
         assert {part.port for part in it.fleet.of(FRONT)} == ports
 
 
+async def test_a_new_replica_that_cannot_run_stops_the_upgrade_until_the_next_one() -> None:
+    async with bench(replicas=4, at_once=2) as it:
+        await it.come_up()
+        before = it.ids()
+        it.fleet.refuses = "No weights there."
+        await it.succeed(it.plan.upgraded(it.plan.cluster, it.server))
+
+        def stopped() -> object:
+            it.fleet.let_serve()
+            return it.controller.status()["halted"]
+
+        await it.until(stopped)
+        for again in (False, True):
+            if again:
+                # What another controller is told by the parts.
+                await it.succeed(it.controller.plan.upgraded(it.plan.cluster, it.server))
+                it.controller.plan = it.fleet.of(REPLICA)[0].known or it.plan
+            for _ in range(20):
+                it.fleet.let_serve()
+                await it.controller.step()
+                await it.clock.run_for(1)
+            status = it.controller.status()
+            assert before <= it.ids() and {p.plan.generation for p in it.fleet.of(REPLICA)} == {1}
+            assert "No weights there." in status["failure"] and not status["ready"]
+            assert len(it.fleet.of(FRONT)) == 2
+        it.fleet.refuses = ""
+        await it.succeed(it.controller.plan.upgraded(it.plan.cluster, it.server))
+        await it.come_up()
+        assert not before & it.ids() and len(it.ids()) == 4
+        assert not it.controller.status()["halted"]
+
+
+async def test_a_new_replica_that_dies_again_and_again_stops_the_upgrade() -> None:
+    async with bench(replicas=3, fronts=1) as it:
+        await it.come_up()
+        before = it.ids()
+        await it.succeed(it.plan.upgraded(it.plan.cluster, it.server))
+
+        def stopped() -> object:
+            for part in it.fleet.of(REPLICA, Phase.STARTING):
+                it.fleet.die(part)
+                part.away = False
+            return it.controller.status()["halted"]
+
+        await it.until(stopped)
+        assert "died" in it.controller.status()["failure"]
+        assert before <= it.ids()
+
+
 async def test_at_the_end_fronts_go_last() -> None:
     async with bench() as it:
         await it.come_up()
