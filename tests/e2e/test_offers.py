@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import AsyncIterator
 from typing import Any
 
 import aiohttp
 import pytest
+import pytest_asyncio
 from aiortc import RTCConfiguration, RTCPeerConnection
 
 from tests.real_server import RealServer, serving
@@ -111,6 +113,14 @@ async def test_no_offer_is_a_500_and_refused_ones_hold_nothing() -> None:
         assert await server.free_slots() == 30 - kept
 
 
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def patient() -> AsyncIterator[RealServer]:
+    """Of more slots than there are tests with it; each leaves one taken for a while."""
+    async with serving("--agent", "echo", "--sessions", "30") as server:
+        yield server
+
+
+@pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize(
     "candidate",
     [
@@ -134,12 +144,6 @@ async def test_no_candidate_is_a_500(candidate: str | None, patient: RealServer)
             patch = {"pc_id": answer["pc_id"], "candidates": [{"candidate": candidate, **place}]}
             async with http.patch(f"{patient.url}/api/offer", json=patch) as response:
                 assert response.status in {200, 400}, (place, await response.text())
-
-
-@pytest.fixture
-async def patient() -> Any:
-    async with serving("--agent", "echo", "--sessions", "30") as server:
-        yield server
 
 
 async def test_a_full_server_answers_at_once() -> None:
