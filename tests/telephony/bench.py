@@ -104,12 +104,14 @@ async def phone_bench(
     prepare_s: float = 0.0,
     registrar_password: str | None = None,
     wait_ready: bool = True,
+    vanished_s: float = 8.0,
     **settings: Any,
 ) -> AsyncIterator[Bench]:
     """A line on a real gateway, ready for calls.
 
     Args:
         prepare_s: how long the agent prepares a call.
+        vanished_s: after how long a caller from whom nothing at all comes is given up.
     """
     aiortc_shim.prepare()
     clock = MonotonicClock()
@@ -118,7 +120,7 @@ async def phone_bench(
     await janus.start()
     engine = LocalEngine(SlowEcho(sessions, prepare_s), clock, ThreadRunner())
     engine.start()
-    registry = CallRegistry(engine, CallLimits(), clock)
+    registry = CallRegistry(engine, CallLimits(vanished_s=vanished_s), clock)
     registry.start()
     fields: dict[str, Any] = {
         "janus": janus.url,

@@ -73,7 +73,7 @@ async def test_a_real_telephone_holds_and_resumes(
     tmp_path: Path, speech: tuple[Samples, int]
 ) -> None:
     """Its recorder stops at the first hold: what it hears afterwards is another test's matter."""
-    async with phone_bench(tmp_path) as bench:
+    async with phone_bench(tmp_path, vanished_s=4) as bench:
         phone = await phone_in(tmp_path, speech, "PCMU")
         try:
             await phone.command("dial", bench.uri)
@@ -82,7 +82,7 @@ async def test_a_real_telephone_holds_and_resumes(
             await phone.command("hold")
             await until(lambda: bench.calls[0].state == "held")
             # Longer than silence is borne outside of a hold.
-            await asyncio.sleep(9)
+            await asyncio.sleep(5)
             (call,) = bench.registry
             assert not call._heard.last.any()
             await phone.command("resume")

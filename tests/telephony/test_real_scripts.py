@@ -94,7 +94,7 @@ async def test_hold_then_resume_brings_audio_back_both_ways(tmp_path: Path) -> N
                 await until(lambda: bench.calls[0].state == "held")
                 await asyncio.sleep(0.5)
                 before = len(phone.arrivals_ns)
-                await asyncio.sleep(5)
+                await asyncio.sleep(2)
                 assert len(phone.arrivals_ns) == before
                 assert (await phone.reinvite("sendrecv")).status == 200
                 await until(lambda: bench.calls[0].state == "talking")
@@ -104,12 +104,12 @@ async def test_hold_then_resume_brings_audio_back_both_ways(tmp_path: Path) -> N
 
 
 async def test_an_old_style_hold_and_a_new_address_cost_no_call(tmp_path: Path) -> None:
-    async with phone_bench(tmp_path) as bench:
+    async with phone_bench(tmp_path, vanished_s=4) as bench:
         with softphone() as phone:
             await phone.call(bench.uri)
             await live(bench)
             assert (await phone.reinvite("sendrecv", address="0.0.0.0")).status == 200
-            await asyncio.sleep(9)
+            await asyncio.sleep(5)
             assert (await phone.reinvite("sendrecv", address="127.0.0.1")).status == 200
             assert echoed(await chirps(phone))
             await phone.bye()
@@ -385,7 +385,7 @@ async def test_a_telephone_that_suppresses_silence_is_not_given_up(tmp_path: Pat
             await live(bench)
             phone.suppressed = True
             # A caller from whom nothing at all comes is given up after eight seconds.
-            await asyncio.sleep(14)
+            await asyncio.sleep(10)
             assert bench.calls[0].state == "talking"
             phone.suppressed = False
             assert echoed(await chirps(phone))
