@@ -61,9 +61,9 @@ def _core_packages() -> Iterator[Finding]:
 
 
 def _media() -> Iterator[Finding]:
-    from rtc_agent.media import aiortc_shim
+    from rtc_agent.media import aiortc_shim, rtp_path
 
-    moved = aiortc_shim.check()
+    moved = [*aiortc_shim.check(), *rtp_path.check()]
     if moved:
         yield Finding(
             "aiortc inside",

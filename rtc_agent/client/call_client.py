@@ -24,6 +24,7 @@ from rtc_agent.clock import Clock, MonotonicClock
 from rtc_agent.engine.stepper import SAMPLE_RATE
 from rtc_agent.errors import CallFailed, CallRefused, ConfigError
 from rtc_agent.media import aiortc_shim as shim
+from rtc_agent.media import rtp_path
 from rtc_agent.media.codecs import CODECS, CodecInfo, encoder_for
 from rtc_agent.media.ice import IceSettings
 from rtc_agent.protocol import native
@@ -113,6 +114,7 @@ class CallClient:
         self._channel.on("message", self._on_message)
         transceiver = pc.addTransceiver(self.track, direction="sendrecv")
         transceiver.setCodecPreferences(_only(self.codec))
+        rtp_path.send_directly(transceiver.sender)
         shim.restrict_hosts(pc, self._ice.hosts)
         with shim.relay_faults() as faults:
             await pc.setLocalDescription(await pc.createOffer())
@@ -133,6 +135,7 @@ class CallClient:
             raise CallRefused(f"The server's answer cannot be used: {error}.") from error
         if not shim.tap_audio(transceiver.receiver, self._on_packet):
             raise ConfigError("This version of aiortc does not let a caller see its packets.")
+        rtp_path.receive_directly(transceiver.receiver, self._on_packet)
         if self.uplink and not shim.divert_media(transceiver.sender, self.uplink.carry):
             raise ConfigError("This version of aiortc does not let packets be impaired.")
         left_s = timeout_s - (self.clock.now() - self._started_s)

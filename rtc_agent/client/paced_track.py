@@ -65,7 +65,15 @@ class PacedTrack(MediaStreamTrack):
         return self._due_s() - self._interval_s
 
     async def recv(self) -> av.Packet:
-        """The next packet, when it is due."""
+        """The next packet as aiortc's own sender takes it."""
+        payload, timestamp = await self.next_packet()
+        packet = av.Packet(payload)
+        packet.pts = timestamp
+        packet.time_base = self._time_base
+        return packet
+
+    async def next_packet(self) -> tuple[bytes, int]:
+        """The next payload and its RTP timestamp, when it is due."""
         while True:
             if self.readyState != "live":
                 raise MediaStreamError
@@ -77,12 +85,8 @@ class PacedTrack(MediaStreamTrack):
             payload = self._next_payload()
             place = self._sent
             self._sent += 1
-            if payload == NOT_SENT:
-                continue
-            packet = av.Packet(payload)
-            packet.pts = place * self._step
-            packet.time_base = self._time_base
-            return packet
+            if payload != NOT_SENT:
+                return payload, place * self._step
 
     def _due_s(self) -> float:
         assert self._first_due_s is not None

@@ -22,6 +22,7 @@ from aiortc.sdp import candidate_to_sdp
 
 from rtc_agent.errors import UnsupportedOffer
 from rtc_agent.media import aiortc_shim as shim
+from rtc_agent.media import rtp_path
 from rtc_agent.media.ice import IceSettings
 
 logger = logging.getLogger(__name__)
@@ -153,6 +154,7 @@ class IceRestart:
         new._event_waiter, old._event_waiter = old._event_waiter, None
         transport._connection = transport.iceGatherer._connection = new
         transport._send = new.send
+        rtp_path.follow(old, new)
         logger.info("ICE was restarted")
         with contextlib.suppress(ConnectionError):
             await old.close()

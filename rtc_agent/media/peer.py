@@ -26,6 +26,7 @@ from rtc_agent.errors import (
     UnsupportedOffer,
 )
 from rtc_agent.media import aiortc_shim as shim
+from rtc_agent.media import rtp_path
 from rtc_agent.media.aligner import FrameAligner
 from rtc_agent.media.audio_receiver import AudioReceiver
 from rtc_agent.media.codecs import CODECS, CodecInfo
@@ -268,6 +269,8 @@ class WebRtcPeer:
         with shim.remembering_relays(ice.relays):
             await pc.setLocalDescription(answer)
         shim.watch_arrivals(pc, self._on_arrival)
+        if self._receiver is not None:
+            rtp_path.receive_directly(transceiver.receiver, self._on_packet)
         allow_restarts(pc)
         self._answered = pc.localDescription.sdp
         return self._dress(offer)
@@ -297,13 +300,15 @@ class WebRtcPeer:
         bitrate = min(int(asked), DEFAULT_BITRATE) if asked.isdigit() else None
         self._track = PlayoutTrack(self.codec, self._clock, bitrate=bitrate)
         transceiver.sender.replaceTrack(self._track)
+        rtp_path.send_directly(transceiver.sender)
         receiver = AudioReceiver(agreed)
         if shim.tap_audio(transceiver.receiver, self._on_packet):
             self._receiver = self._source.receiver = receiver
 
     def _on_packet(self, packet: shim.RtpPacket) -> None:
+        self._heard_s = self._clock.now()
         if self._receiver is not None:
-            self._receiver.push(packet, self._clock.now())
+            self._receiver.push(packet, self._heard_s)
 
     def _on_arrival(self) -> None:
         self._heard_s = self._clock.now()

@@ -36,7 +36,7 @@ class PlayoutTrack(MediaStreamTrack):
 
     Timestamps count slots, and slots follow the clock: a producer that stalls leaves silence, and
     a process that stalls leaves a step of whole packets in the timestamps; neither leaves a burst.
-    aiortc passes encoded packets through and has no pacer of its own.
+    Nothing behind this has a pacer of its own.
     """
 
     kind = "audio"
@@ -76,8 +76,16 @@ class PlayoutTrack(MediaStreamTrack):
         self._encoder.expect_loss(percent)
 
     async def recv(self) -> av.Packet:
-        """The next packet, when its time has come. Raises MediaStreamError once stopped, and
-        nothing else: aiortc's sender ends for good at the first exception."""
+        """The next packet as aiortc's own sender takes it."""
+        payload, timestamp = await self.next_packet()
+        packet = av.Packet(payload)
+        packet.pts = timestamp
+        packet.time_base = Fraction(1, self._codec.clock_rate)
+        return packet
+
+    async def next_packet(self) -> tuple[bytes, int]:
+        """The next payload and its RTP timestamp, when its time has come. Raises MediaStreamError
+        once stopped, and nothing else: a sender ends for good at the first exception."""
         if self.readyState != "live":
             raise MediaStreamError
         while True:
@@ -97,12 +105,10 @@ class PlayoutTrack(MediaStreamTrack):
             self._slot += missed
             slot_s += missed * PACKET_S
         self._next_s = slot_s + PACKET_S
-        packet = av.Packet(self._encode(slot_s))
-        packet.pts = self._slot * self._codec.timestamp_step
-        packet.time_base = Fraction(1, self._codec.clock_rate)
+        payload, slot = self._encode(slot_s), self._slot
         self._slot += 1
         self.packets_sent += 1
-        return packet
+        return payload, slot * self._codec.timestamp_step
 
     def _next_slot(self) -> float:
         """When the next packet is to be sent: 20 ms after the last, or shifted a little, so that
