@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -76,8 +77,10 @@ async def test_who_comes_back_in_time_goes_on_in_the_same_conversation() -> None
                 await asyncio.sleep(0.1)
 
 
-async def test_who_does_not_come_back_frees_the_slot() -> None:
-    async with serving("--agent", "echo") as server:
+async def test_who_does_not_come_back_frees_the_slot(tmp_path: Path) -> None:
+    settings = tmp_path / "rtc-agent.toml"
+    settings.write_text("vanished_after_s = 3\nreconnect_grace_s = 4\n")
+    async with serving("--agent", "echo", "--config", str(settings)) as server:
         it = Returning(server)
         await it.offer()
         await it.message("ready")
