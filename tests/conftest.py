@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 LANES = (
-    {"client", "media", "telephony"},
-    {"cluster", "deployment", "e2e", "interop", "processes", "web"},
+    {"client", "deployment", "media", "processes", "telephony"},
+    {"cluster", "e2e", "interop", "web"},
 )
 """Folders whose tests make calls in real time, and so wait more than they work. With several
 workers (`pytest -n 3`) each lane is one worker's, who runs all of it, one test after another; the
