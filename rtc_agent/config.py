@@ -251,10 +251,10 @@ class Settings(BaseSettings):
 
 def dump(settings: Settings) -> str:
     """The settings as JSON that `Settings.model_validate_json` takes, secrets in the clear: for a
-    process of our own, never for a log."""
-    values = settings.model_dump(mode="json")
+    process of our own, never for a log. What nobody set stays unset."""
+    values = settings.model_dump(mode="json", include=settings.model_fields_set)
     for name, value in settings:
-        if isinstance(value, SecretStr):
+        if name in values and isinstance(value, SecretStr):
             values[name] = value.get_secret_value()
     return json.dumps(values)
 

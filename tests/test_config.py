@@ -124,3 +124,10 @@ def test_a_dump_for_our_own_processes_keeps_secrets(monkeypatch: pytest.MonkeyPa
     again = Settings.model_validate_json(dump(settings))
     assert dump(again) == dump(settings)
     assert again.listen_token.get_secret_value() == "hush"
+
+
+def test_a_dump_tells_what_was_set_from_what_was_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RTC_AGENT_PORT", "8080")
+    again = Settings.model_validate_json(dump(load(agent="demo")))
+    assert again.model_fields_set == {"agent", "port"}
+    assert Settings.model_validate_json(dump(load(sessions=4))).model_fields_set >= {"sessions"}
