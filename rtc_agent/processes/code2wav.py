@@ -13,7 +13,7 @@ from rtc_agent.engine.stages.memory import StageMemory
 from rtc_agent.engine.stages.plan import Code2WavPlan, bank_maker
 from rtc_agent.processes.signals import end_with_parent
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("rtc_agent.processes.code2wav")
 
 
 def main() -> None:

@@ -21,7 +21,8 @@ from rtc_agent.processes.child import REFUSAL
 from rtc_agent.processes.signals import child_of, tell_parent, until_stopped
 from rtc_agent.threads import end_process, in_daemon_thread
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("rtc_agent.processes.engine")
+"""A program's own `__name__` is another, whose info lines nobody logs."""
 
 HUNG_S = 10.0
 """A step that takes so long will not come back: the process ends, and is started again."""
@@ -37,6 +38,8 @@ async def run(settings: Settings, socket: Path, memory_fd: int) -> None:
     host = EngineHost(engine, FrameMemory(memory_fd, settings.sessions))
     await host.start(socket)
     watch = asyncio.create_task(_watch_for_hang(engine))
+    if choice.notice:
+        log.info("%s", choice.notice)
     tell_parent("ready")
     try:
         await until_stopped()
