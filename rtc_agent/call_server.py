@@ -81,7 +81,10 @@ class CallServer:
             issue_ice=servers.issue,
             relays=self._relays.states,
         )
-        self._watch = LoopWatch(clock, self.parts.metrics.loop_lag.observe)
+        # What loads an agent holds the interpreter now and then; there are no calls to hear it.
+        self._watch = LoopWatch(
+            clock, self.parts.metrics.loop_lag.observe, lambda: not engine.status().ready
+        )
         self.registry.watchers.append(AfterCalls())
         self._records: CallRecords | None = None
         if settings.call_records is not None:

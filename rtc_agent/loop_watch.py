@@ -27,13 +27,20 @@ QUIET_S = 10.0
 class LoopWatch:
     """Measures the loop's lag, and logs the stack of what holds it up for more than `STALL_S`."""
 
-    def __init__(self, clock: Clock, on_lag: Callable[[float], None]) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        on_lag: Callable[[float], None],
+        harmless: Callable[[], bool] = lambda: False,
+    ) -> None:
         """
         Args:
             on_lag: told every `EVERY_S` how late the loop came round, in seconds.
+            harmless: asked, from any thread, whether a stall is to go without a warning now.
         """
         self._clock = clock
         self._on_lag = on_lag
+        self._harmless = harmless
         self._turned_s = 0.0
         self._stopped = threading.Event()
         self._task: asyncio.Task[None] | None = None
@@ -67,6 +74,8 @@ class LoopWatch:
             now = self._clock.now()
             stalled_s = now - self._turned_s - EVERY_S
             if stalled_s < STALL_S or (last_s is not None and now - last_s < QUIET_S):
+                continue
+            if self._harmless():
                 continue
             last_s = now
             log.warning(

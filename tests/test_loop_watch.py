@@ -32,5 +32,18 @@ async def test_a_stall_is_measured_and_its_place_logged(caplog: pytest.LogCaptur
     assert STALL_S < 0.4
 
 
+async def test_a_stall_that_harms_nobody_is_measured_alone(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    lags: list[float] = []
+    watch = LoopWatch(MonotonicClock(), lags.append, lambda: True)
+    watch.start()
+    await asyncio.sleep(0.2)
+    hold_the_loop_up(0.5)
+    await asyncio.sleep(0.2)
+    await watch.aclose()
+    assert max(lags) > 0.4 and caplog.text == ""
+
+
 async def test_a_watch_that_never_began_can_be_closed() -> None:
     await LoopWatch(MonotonicClock(), lambda lag: None).aclose()
