@@ -42,6 +42,7 @@ def examine() -> list[Finding]:
         _addresses(),
         _page(),
         _model_packages(),
+        _demo(),
         _gpu(),
         *_gpu_model(),
     ]
@@ -107,6 +108,16 @@ def _model_packages() -> Finding:
     return Finding("model packages", Level.OK, ", ".join(versions))
 
 
+def _demo() -> Finding:
+    from rtc_agent.model.catalog import CONFIG_FILE, DEMO_FOLDER
+
+    if not (DEMO_FOLDER / CONFIG_FILE).is_file():
+        return Finding("demo agent", Level.NOTE, "its weights are not part of this package")
+    if any(importlib.util.find_spec(name) is None for name in MODEL_PACKAGES):
+        return Finding("demo agent", Level.NOTE, "lacks the model packages", INSTALL_MODEL)
+    return Finding("demo agent", Level.OK, "talks without a GPU, on one processor core")
+
+
 def _gpu() -> Finding:
     if importlib.util.find_spec("torch") is None:
         return Finding("gpu", Level.NOTE, "unknown without torch", INSTALL_MODEL)
@@ -114,7 +125,10 @@ def _gpu() -> Finding:
 
     if not torch.cuda.is_available():
         return Finding(
-            "gpu", Level.NOTE, "none that torch can use", "PersonaPlex needs one; echo does not"
+            "gpu",
+            Level.NOTE,
+            "none that torch can use",
+            "PersonaPlex needs one; demo and echo do not",
         )
     name = torch.cuda.get_device_name(0)
     major, minor = torch.cuda.get_device_capability(0)

@@ -12,7 +12,7 @@ from rtc_agent.config import Settings
 from rtc_agent.engine.echo import EchoStepper
 from rtc_agent.engine.stepper import FRAME_S, FrameStepper
 from rtc_agent.errors import ConfigError, MissingDependency
-from rtc_agent.model.catalog import DEMO_FOLDER
+from rtc_agent.model.catalog import CONFIG_FILE, DEMO_FOLDER
 
 Report = Callable[[str], None]
 """Told, in a few words, what is being loaded and how far that is."""
@@ -98,10 +98,12 @@ def _best(settings: Settings, report: Report) -> Choice:
         folder = _folder(settings)
         return Choice(*loading.folder_stepper(settings, folder, "personaplex", report))
     lacking = "not PersonaPlex; missing for that: " + "; ".join(missing) + "."
-    if DEMO_FOLDER.is_dir() and not _absent_packages():
-        choice = _demo(settings, DEMO_FOLDER, report)
-        told = f"This is the demo agent, {lacking}"
-        return replace(choice, notice=f"{told} {choice.notice}".rstrip())
+    if _demo_is_packed():
+        if not _absent_packages():
+            choice = _demo(settings, DEMO_FOLDER, report)
+            told = f"This is the demo agent, {lacking}"
+            return replace(choice, notice=f"{told} {choice.notice}".rstrip())
+        lacking += " With these packages alone the demo agent answers, which talks."
     if settings.stages is not None:
         lacking += " It has no stages to set apart."
     return Choice(EchoStepper(settings.sessions), f"This is the echo test, {lacking}")
@@ -140,6 +142,11 @@ def _gpu_fault(settings: Settings) -> str:
     return ""
 
 
+def _demo_is_packed() -> bool:
+    """Whether this package has the demo agent's weights."""
+    return (DEMO_FOLDER / CONFIG_FILE).is_file()
+
+
 def _absent_packages() -> list[str]:
     return [name for name in MODEL_PACKAGES if importlib.util.find_spec(name) is None]
 
@@ -157,7 +164,7 @@ def _folder(settings: Settings) -> Path:
     if settings.model is not None:
         return settings.model
     if settings.agent == "demo":
-        if not DEMO_FOLDER.is_dir():
+        if not _demo_is_packed():
             raise ConfigError(
                 "The demo agent's weights are not part of this package; give --model, a folder "
                 "that `rtc-agent train-demo` made."

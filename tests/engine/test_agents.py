@@ -50,6 +50,18 @@ def test_without_the_models_packages_auto_still_answers(monkeypatch: pytest.Monk
         agents.create_stepper(Settings(agent="tiny"))
 
 
+def test_who_lacks_only_packages_for_the_demo_is_told_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(agents, "_absent_packages", lambda: ["torch"])
+    monkeypatch.setattr(agents, "DEMO_FOLDER", tmp_path)
+    told = "With these packages alone the demo agent answers, which talks."
+    assert told not in agents.create_stepper(Settings(agent="auto")).notice
+    (tmp_path / "config.json").touch()
+    choice = agents.create_stepper(Settings(agent="auto"))
+    assert choice.stepper.info.agent == "echo" and choice.notice.endswith(told)
+
+
 def test_the_demo_without_weights_says_where_to_get_some(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
