@@ -19,10 +19,13 @@ TRIES = 3
 """Calls are made in real time; a stall of the test machine itself costs a try, not the test."""
 
 
-async def call(server: RealServer, source: Path, output: Path, *options: str) -> dict[str, Any]:
-    """`rtc-agent call --json`; its report, with the exit status."""
+async def call(
+    server: RealServer | str, source: Path, output: Path, *options: str
+) -> dict[str, Any]:
+    """`rtc-agent call --json` to a server or an address; its report, with the exit status."""
+    url = server if isinstance(server, str) else server.url
     process = await command(
-        *("call", server.url, "--input", str(source), "--output", str(output)),
+        *("call", url, "--input", str(source), "--output", str(output)),
         *("--ice-host", "127.0.0.1", "--json", *options),
         stdout=PIPE,
         stderr=PIPE,

@@ -1,0 +1,1 @@
+"""The demo agent as it is shipped."""
