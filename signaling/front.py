@@ -22,7 +22,7 @@ from prometheus_client import generate_latest
 
 from rtc_agent.call.holder import Holder
 from rtc_agent.clock import Clock, MonotonicClock
-from rtc_agent.errors import EngineFailed, UnknownCall
+from rtc_agent.errors import EngineFailed, ServerDraining, UnknownCall
 from rtc_agent.loop_watch import LoopWatch
 from signaling.app import MAX_BODY_BYTES, page_files, page_folder
 from signaling.bodies import read_body
@@ -91,6 +91,8 @@ class Front:
         self.guard.refused = self._figures.on_refused
         self._workers: dict[str, Worker] = {}
         self._look_task: asyncio.Task[None] | None = None
+        self.stopping = False
+        """Its workers are told to end, and what they do not answer nobody will."""
         self.restarts: Callable[[], Mapping[str, int]] = dict
         """How often each process was started again."""
 
@@ -179,9 +181,13 @@ class Front:
                 # What a worker that died had begun died with it, so another may have it too; but
                 # not a third one, in case it was this request that they died of.
                 if owner or died == MAX_DEATHS or isinstance(error, TimeoutError):
+                    if self.stopping:
+                        raise ServerDraining("This server is being stopped.") from error
                     raise EngineFailed(
                         "The process that was to answer went away; try again.", retry_after_s=2
                     ) from error
+        if self.stopping:
+            raise ServerDraining("This server is being stopped and takes no new calls.")
         raise EngineFailed("No media process can answer at the moment.", retry_after_s=2)
 
     async def _metrics(self, request: web.Request) -> web.Response:

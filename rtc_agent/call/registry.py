@@ -19,13 +19,20 @@ from rtc_agent.call.watching import CallWatcher
 from rtc_agent.clock import Clock
 from rtc_agent.engine.client import EngineClient
 from rtc_agent.engine.stepper import SessionSpec
-from rtc_agent.errors import CallConflict, RtcAgentError, ServerDraining, UnknownCall
+from rtc_agent.errors import (
+    CallConflict,
+    EngineFailed,
+    RtcAgentError,
+    ServerDraining,
+    UnknownCall,
+)
 from rtc_agent.protocol import native, rtvi
 
 log = logging.getLogger(__name__)
 
 CHECK_EVERY_S = 0.5
 DRAIN_LOOK_S = 0.2
+RETRY_S = 5
 FAREWELL_S = 0.3
 """How long a connection stays after its call ended, so that the caller learns why."""
 
@@ -127,8 +134,7 @@ class CallRegistry:
         try:
             return await self._place(spec, connect, limits or self._limits, dialects, may_return)
         except RtcAgentError as error:
-            for watcher in self.watchers:
-                watcher.on_refused(error)
+            self._report_refusal(error)
             raise
 
     async def _place(
@@ -164,7 +170,8 @@ class CallRegistry:
             raise
         call.attach(transport)
         if call.reason is not None:
-            self._spawn(self._part(transport))
+            self._spawn(transport.aclose())
+            _refuse_ended(call.reason)
         return call, answer
 
     async def reconnect(self, session_id: str, connect: Connect) -> tuple[Call, str]:
@@ -232,6 +239,13 @@ class CallRegistry:
         for listener in call.listeners:
             self._spawn(listener.aclose())
 
+    def _report_refusal(self, error: RtcAgentError) -> None:
+        for watcher in self.watchers:
+            try:
+                watcher.on_refused(error)
+            except Exception:
+                log.exception("a refusal is missing in the figures")
+
     def _report(self, call: Call) -> None:
         """Figures must not stand in the way of a call's end."""
         try:
@@ -265,3 +279,15 @@ class CallRegistry:
                 except Exception:
                     log.exception("a call failed; only it ends", extra={"call_id": call.ids.public})
                     call.end(EndReason.AGENT_FAILED)
+
+
+def _refuse_ended(reason: EndReason) -> None:
+    """Raise for what ended a call of this side before its offer was answered: an answer would have
+    its caller wait for a connection that never comes."""
+    match reason:
+        case EndReason.SERVER_STOPPING:
+            raise ServerDraining("The server began to stop while the call was set up.")
+        case EndReason.AGENT_FAILED:
+            raise EngineFailed(
+                "The agent failed while the call was set up; try again.", retry_after_s=RETRY_S
+            )

@@ -7,7 +7,7 @@ import bisect
 import collections
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TypeVar
@@ -35,7 +35,7 @@ from rtc_agent.engine.stepper import (
     StepResult,
 )
 from rtc_agent.engine.tick import Tick, TickClock
-from rtc_agent.errors import EngineFailed, StageFailed
+from rtc_agent.errors import EngineFailed, RtcAgentError, StageFailed
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -161,10 +161,12 @@ class LocalEngine:
     ) -> LocalSession:
         if self._failure:
             raise EngineFailed(self._failure, retry_after_s=10)
-        self._stepper.check(spec)
+        with _as_its_own(call_id):
+            self._stepper.check(spec)
         lease = await self._take_slot()
         try:
-            opening = self._stepper.open(lease.slot, spec)
+            with _as_its_own(call_id):
+                opening = self._stepper.open(lease.slot, spec)
         except BaseException:
             self._slots.release(lease)
             raise
@@ -429,6 +431,21 @@ class LocalEngine:
         self._closing.clear()
         self._reopening.clear()
         self._freed.set()
+
+
+@contextlib.contextmanager
+def _as_its_own(call_id: str) -> Iterator[None]:
+    """What a stepper raises beyond refusals is the agent's fault, and no fault of the request."""
+    try:
+        yield
+    except RtcAgentError:
+        raise
+    except Exception as error:
+        log.exception("the agent could not take a call", extra={"call_id": call_id})
+        raise EngineFailed(
+            "The agent could not take this call; the server's log has the reason.",
+            retry_after_s=10,
+        ) from error
 
 
 def _percentiles_ms(seconds: Iterable[float]) -> tuple[float, float]:

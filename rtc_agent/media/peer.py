@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import logging
 from typing import Final
 
@@ -23,6 +24,7 @@ from rtc_agent.errors import (
     InvalidOffer,
     InvalidRequest,
     RtcAgentError,
+    ServerFull,
     UnsupportedOffer,
 )
 from rtc_agent.media import aiortc_shim as shim
@@ -39,6 +41,8 @@ from rtc_agent.protocol import sdp
 logger = logging.getLogger(__name__)
 
 CLOSE_TIMEOUT_S = 3.0
+RETRY_S = 10
+_NOTHING_LEFT = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 MAX_MESSAGE_BYTES = 64 * 1024
 MAX_BUFFERED_BYTES = 256 * 1024
 """A channel with more than this unsent takes no further message."""
@@ -103,7 +107,7 @@ class WebRtcPeer:
         Raises:
             InvalidOffer: it cannot be understood.
             UnsupportedOffer: it has no audio that can be talked over; the message says why.
-            ServerFull: no UDP port of the range allowed is free.
+            ServerFull: no UDP port of the range allowed is free, or no file descriptor.
             RelayUnavailable: it may go by a TURN relay alone, and none answers.
         """
         offer = sdp.read_offer(offer_sdp, flow)
@@ -113,6 +117,12 @@ class WebRtcPeer:
             answer = await peer._negotiate(offer, ice or IceSettings(), flow)
         except BaseException as error:
             await peer.aclose()
+            if isinstance(error, OSError) and error.errno in _NOTHING_LEFT:
+                logger.error("a call was refused: %s (`ulimit -n` says how many)", error.strerror)
+                raise ServerFull(
+                    f"The server has nothing left for another connection: {error.strerror}.",
+                    retry_after_s=RETRY_S,
+                ) from error
             if isinstance(error, Exception) and not isinstance(error, RtcAgentError):
                 logger.info("an offer could not be answered: %.200r", error)
                 raise InvalidOffer(_why(error)) from error

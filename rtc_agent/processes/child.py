@@ -117,9 +117,16 @@ class Child:
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
 
     async def _run_once(self) -> int:
-        process = await asyncio.create_subprocess_exec(
-            *self._command, stdout=PIPE, pass_fds=self._pass_fds, process_group=0
-        )
+        # A reload that comes while the child starts waits until it has a handler: by default the
+        # signal would end it. What is blocked stays so in what is started.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *self._command, stdout=PIPE, pass_fds=self._pass_fds, process_group=0
+            )
+        finally:
+            # Not what was before: that may be another child's beginning.
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
         self._process = process
         assert process.stdout is not None
         watch = asyncio.create_task(self._kill_if_silent(process), name=f"watch {self.name}")

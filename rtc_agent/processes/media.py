@@ -46,6 +46,8 @@ async def run(
     reloader = Reloader(settings, reread, server.use)
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGHUP, reloader)
+    # Blocked by the parent until now, so that no reload is missed that came meanwhile.
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
     try:
         await until_stopped()
         hurry = asyncio.Event()
@@ -70,8 +72,6 @@ def _read(settings_file: Path) -> Settings:
 def main() -> None:
     settings_file, engine_socket, memory_fd, http_socket, worker, parent = sys.argv[1:]
     with child_of(int(parent), Path(settings_file).parent):
-        # Until it is known what a reload is: by default the signal ends a process.
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)
         settings = _read(Path(settings_file))
         logs.setup(settings.log_level, settings.log_format)
         try:

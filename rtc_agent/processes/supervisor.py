@@ -87,5 +87,6 @@ async def _run(
             await stopping
         waiting.cancel()
     finally:
+        front.stopping = True
         await group.stop_workers(hurry)
         await asyncio.gather(runner.cleanup(), group.stop_engine())

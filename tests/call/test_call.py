@@ -12,9 +12,17 @@ import pytest
 from rtc_agent.call.limits import CallLimits
 from rtc_agent.call.registry import FAREWELL_S
 from rtc_agent.call.state import CallState, EndReason
-from rtc_agent.engine.stepper import FRAME_S, FRAME_SAMPLES, Pcm
-from rtc_agent.errors import ServerDraining, ServerFull, UnknownCall
-from tests.call.fakes import call_bench
+from rtc_agent.call.transport import TransportEvents
+from rtc_agent.call.watching import CallFacts
+from rtc_agent.engine.stepper import FRAME_S, FRAME_SAMPLES, Pcm, SessionSpec
+from rtc_agent.errors import (
+    EngineFailed,
+    RtcAgentError,
+    ServerDraining,
+    ServerFull,
+    UnknownCall,
+)
+from tests.call.fakes import FakeTransport, call_bench
 from tests.engine.fakes import FakeStepper
 
 
@@ -224,7 +232,6 @@ async def test_a_full_server_refuses_and_holds_nothing() -> None:
 
 async def test_a_connection_that_cannot_be_made_holds_nothing() -> None:
     async with call_bench(FakeStepper(slots=1)) as bench:
-        from rtc_agent.engine.stepper import SessionSpec
 
         async def refuse(events: object) -> tuple[object, str]:
             raise RuntimeError("no socket")
@@ -234,6 +241,39 @@ async def test_a_connection_that_cannot_be_made_holds_nothing() -> None:
         await bench.run(FRAME_S)
         assert len(bench.registry) == 0
         assert bench.engine.status().slots_free == 1
+
+
+@pytest.mark.parametrize(("stops", "kind"), [(True, ServerDraining), (False, EngineFailed)])
+async def test_a_call_that_the_server_ends_before_its_answer_is_refused(
+    stops: bool, kind: type[RtcAgentError]
+) -> None:
+    async with call_bench(FakeStepper(slots=1)) as bench:
+        made: list[FakeTransport] = []
+
+        async def connect(events: TransportEvents) -> tuple[FakeTransport, str]:
+            await (bench.registry.aclose(5) if stops else bench.engine.aclose())
+            made.append(FakeTransport(bench.clock, events))
+            return made[0], "answer"
+
+        with pytest.raises(kind):
+            await bench.registry.place(SessionSpec(), connect)
+        await asyncio.sleep(0)
+        assert made[0].closed == 1 and len(bench.registry) == 0
+
+
+async def test_who_keeps_figures_and_fails_does_not_change_a_refusal() -> None:
+    class Broken:
+        def on_refused(self, error: RtcAgentError) -> None:
+            raise OSError("disk full")
+
+        def on_ended(self, facts: CallFacts) -> None:
+            raise OSError("disk full")
+
+    async with call_bench(FakeStepper(slots=1)) as bench:
+        bench.registry.watchers.append(Broken())
+        await bench.place()
+        with pytest.raises(ServerFull):
+            await bench.place()
 
 
 async def test_stopping_tells_every_caller_why() -> None:

@@ -50,6 +50,19 @@ async def running(stepper: FakeStepper) -> AsyncIterator[Bench]:
         await bench.engine.aclose()
 
 
+async def test_a_stepper_that_cannot_take_a_session_is_a_refusal_and_holds_no_slot() -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("out of memory")
+
+    async with running(FakeStepper(slots=1)) as bench:
+        for method in ("check", "open"):
+            with pytest.MonkeyPatch.context() as patched:
+                patched.setattr(bench.stepper, method, broken)
+                with pytest.raises(EngineFailed):
+                    await bench.open()
+        await bench.live()
+
+
 async def test_frames_come_back_one_for_one_and_numbered_from_zero() -> None:
     async with running(FakeStepper()) as bench:
         _, source, sink = await bench.live()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
 import re
+import resource
 import socket
 
 import numpy as np
@@ -391,6 +393,22 @@ async def test_ports_are_those_allowed_and_the_last_one_taken_is_a_refusal() -> 
     await asyncio.gather(*(peer.aclose() for peer in peers))
     peer, _ = await WebRtcPeer.answer(offer_like(GOOD_AUDIO), events=Events(), ice=ice)
     await peer.aclose()
+
+
+async def test_a_server_without_descriptors_blames_no_caller() -> None:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    await (await WebRtcPeer.answer(offer_like(GOOD_AUDIO), events=Events(), ice=LOOPBACK))[
+        0
+    ].aclose()
+    spare = os.open(os.devnull, os.O_RDONLY)
+    os.close(spare)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (spare, before[1]))
+    try:
+        with pytest.raises(ServerFull, match="nothing left") as refused:
+            await WebRtcPeer.answer(offer_like(GOOD_AUDIO), events=Events(), ice=LOOPBACK)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    assert refused.value.retry_after_s
 
 
 async def test_a_call_over_a_port_of_the_range() -> None:

@@ -64,6 +64,16 @@ async def test_a_child_that_is_killed_is_started_again(tmp_path: Path) -> None:
         assert len(runs(tmp_path)) == 2
 
 
+async def test_a_reload_while_a_child_starts_neither_ends_it_nor_is_missed(tmp_path: Path) -> None:
+    async with kept("reloads", tmp_path) as child:
+        await until((tmp_path / "begun").exists)
+        child.send(signal.SIGHUP)
+        (tmp_path / "told").touch()
+        await until(child.ready.is_set)
+        assert child.restarts == 0
+        assert signal.SIGHUP not in signal.pthread_sigmask(signal.SIG_BLOCK, set())
+
+
 async def test_a_child_that_keeps_dying_is_started_less_and_less_often(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

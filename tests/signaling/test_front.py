@@ -229,6 +229,15 @@ async def test_without_any_worker_the_answer_says_when_to_try_again(bench: Bench
         assert response.status == 200
 
 
+async def test_while_it_stops_the_front_says_so(bench: Bench) -> None:
+    for worker in bench.workers:
+        await worker.stop()
+    bench.front.stopping = True
+    async with bench.client.post("/api/offer", json={}) as response:
+        assert response.status == 503
+        assert (await response.json())["error"]["code"] == "server_draining"
+
+
 async def test_a_worker_that_hangs_is_given_up_in_time_and_asked_no_more(
     tmp_path: Path, aiohttp_client: StartClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import logging
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -184,7 +186,7 @@ class RemoteEngine:
                 answer.set_exception(EngineFailed(LOST, retry_after_s=5))
         for session in list(self._sessions.values()):
             self._sessions.pop(session.key, None)
-            session.fail(LOST)
+            _fail(session, LOST)
 
     def _hear(self, message: Message) -> None:
         match message["type"]:
@@ -198,14 +200,21 @@ class RemoteEngine:
             case "refused":
                 error = unpack_error(message["error"])
                 self._answer(message["session"]).set_exception(error)
-            case "ready" if session := self._sessions.get(message["session"]):
+            case _ if session := self._sessions.get(message["session"]):
+                with self._contained(session):
+                    self._tell(session, message)
+
+    def _tell(self, session: RemoteSession, message: Message) -> None:
+        match message["type"]:
+            case "ready":
                 session.become_ready()
-            case "skipped" if session := self._sessions.get(message["session"]):
+            case "skipped":
                 session.sink.on_skipped(message["frames"])
-            case "notice" if session := self._sessions.get(message["session"]):
+            case "notice":
                 session.sink.tell(message["code"], message["message"], **message["fields"])
-            case "failed" if session := self._sessions.pop(message["session"], None):
-                session.fail(message["reason"])
+            case "failed":
+                del self._sessions[session.key]
+                _fail(session, message["reason"])
 
     def _answer(self, key: int) -> asyncio.Future[int]:
         answer = self._opening.get(key)
@@ -219,17 +228,13 @@ class RemoteEngine:
         if session is None:
             return
         pcm = self._memory.agent(session.slot, tick)
-        try:
+        with self._contained(session):
             if pcm is None or not heard:
                 # This process was scheduled too late to read the agent's frame, or to hand over
                 # the caller's.
                 session.sink.on_skipped(1)
             if pcm is not None:
                 session.sink.on_frame(replace(frame, pcm=pcm))
-        except Exception:
-            log.exception("a call failed; only it ends")
-            session.close()
-            session.fail("The call failed inside the server.")
 
     async def _feed(self) -> None:
         """Hand every live session's frame over just before each tick."""
@@ -240,14 +245,28 @@ class RemoteEngine:
                     self._hand_over(session, tick)
 
     def _hand_over(self, session: RemoteSession, tick: Tick) -> None:
-        try:
+        with self._contained(session):
             if session.fed:
                 for _ in range(tick.skipped):
                     session.source.skip()
             session.fed = True
             self._memory.put_caller(session.slot, tick.index, session.source.reserve())
             session.source.commit()
+
+    @contextlib.contextmanager
+    def _contained(self, session: RemoteSession) -> Iterator[None]:
+        """What goes wrong in one call ends that call, and no other."""
+        try:
+            yield
         except Exception:
             log.exception("a call failed; only it ends")
             session.close()
-            session.fail("The call failed inside the server.")
+            _fail(session, "The call failed inside the server.")
+
+
+def _fail(session: RemoteSession, reason: str) -> None:
+    """End a session; a call that cannot even be told so must not cut off the others."""
+    try:
+        session.fail(reason)
+    except Exception:
+        log.exception("a call could not be told that its session ended")

@@ -222,6 +222,31 @@ async def test_a_failing_row_and_a_failing_call_end_alone(tmp_path: Path) -> Non
         await until(lambda: it.host is not None and it.host.engine.status().slots_free == 2)
 
 
+async def test_a_call_that_cannot_be_told_anything_cuts_no_other_off(tmp_path: Path) -> None:
+    async with pair(tmp_path, slots=3) as it:
+
+        class Deaf(RecordingSink):
+            def on_ready(self) -> None:
+                raise ValueError
+
+            def on_failed(self, reason: str) -> None:
+                super().on_failed(reason)
+                raise ValueError
+
+        deaf, other = Deaf(), RecordingSink()
+        # Whose endings come one after the other, the broken one first.
+        await it.client.open(SessionSpec(), NumberedSource(), deaf, "a")
+        await it.client.open(SessionSpec(), NumberedSource(), other, "b")
+        await until(lambda: deaf.failures and other.ready)
+        assert not other.failures
+        never_told = Deaf()
+        await it.client.open(SessionSpec(), NumberedSource(), never_told, "c")
+        await it.stop_host()
+        await until(lambda: other.failures == [LOST])
+        await it.start_host()
+        await until(lambda: it.client.status().ready)
+
+
 async def test_what_the_agent_does_not_have_is_refused_without_asking(tmp_path: Path) -> None:
     async with pair(tmp_path) as it:
         it.client.check(SessionSpec())
