@@ -397,9 +397,8 @@ async def test_ports_are_those_allowed_and_the_last_one_taken_is_a_refusal() -> 
 
 async def test_a_server_without_descriptors_blames_no_caller() -> None:
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    await (await WebRtcPeer.answer(offer_like(GOOD_AUDIO), events=Events(), ice=LOOPBACK))[
-        0
-    ].aclose()
+    peer, _ = await WebRtcPeer.answer(offer_like(GOOD_AUDIO), events=Events(), ice=LOOPBACK)
+    await peer.aclose()
     spare = os.open(os.devnull, os.O_RDONLY)
     os.close(spare)
     resource.setrlimit(resource.RLIMIT_NOFILE, (spare, before[1]))
