@@ -48,7 +48,7 @@ _DEMO = (
     "of questions{examples}. The real one takes a GPU and its weights: rtc-agent download "
     "personaplex."
 )
-
+_SHOWN_EXAMPLES = 4
 
 AnyStepper = LockstepStepper | StagedStepper
 S = TypeVar("S", bound=AnyStepper)
@@ -221,7 +221,7 @@ def affordable_stepper(
 def _demo_description(domain: Domain | None) -> str:
     if domain is None:
         return _DEMO.format(kinds="a few", examples="")
-    examples = ", ".join(f"“{question}”" for question in domain.examples)
+    examples = ", ".join(f"“{question}”" for question in domain.examples[:_SHOWN_EXAMPLES])
     return _DEMO.format(kinds=domain.kinds, examples=f", such as {examples}" if examples else "")
 
 
