@@ -61,7 +61,6 @@ async def run(
                 loading.result()
                 if server.phone is not None:
                     server.phone.start()
-                settle()
                 announce(url)
                 await stopping
             watch.cancel()
@@ -81,6 +80,7 @@ async def _load(settings: Settings, engine: PendingEngine, clock: Clock) -> None
 
     choice = await in_daemon_thread(lambda: create_stepper(settings, report))
     local = LocalEngine(choice.stepper, clock, ThreadRunner(), choice.notice, ThreadRunner())
+    settle()
     local.start()
     engine.become(local)
     if choice.notice:
