@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -40,6 +41,8 @@ MAX_HOLD = 100 * _MS
 """So long the reader waits for late speech; after that the time counts as lost."""
 MAX_BACKLOG = 160 * _MS
 """Two frames: more audio than this never waits behind a tick."""
+AHEAD = 240 * _MS
+"""A packet that begins further from the reader is not decoded yet: nobody may come to read it."""
 _EDGE = round(EDGE_S * SAMPLE_RATE)
 _MAX_EDIT = 20 * _MS
 """So much silence is cut or drawn out in one frame at most."""
@@ -80,6 +83,9 @@ class AudioReceiver:
         self._buffer = ReceiveBuffer()
         self._decoder: AudioDecoder | None = None
         self._decoder_codec: CodecInfo | None = None
+        self._decoded_to: int | None = None
+        """Where the decoder stands, if decoding was what it did last."""
+        self._ahead: deque[tuple[MediaPacket, Pcm]] = deque()
         self._reader = VariableRateReader()
         self._delay = DelayController()
         self._packet_samples = PACKET_SAMPLES
@@ -111,7 +117,7 @@ class AudioReceiver:
             self._buffer.note_foreign(packet.sequence_number)
             return
         late_before = self._buffer.counts.late
-        self._buffer.push(
+        placed = self._buffer.push(
             Arrival(
                 packet.sequence_number,
                 packet.timestamp,
@@ -125,6 +131,8 @@ class AudioReceiver:
         )
         if self._buffer.counts.late > late_before:
             self._note_late(now_s, length)
+        elif placed is not None:
+            self._decode_ahead(placed)
 
     def read(self, samples: int, now_s: float) -> Pcm:
         """The `samples` that end now. Called once a tick."""
@@ -289,22 +297,49 @@ class AudioReceiver:
     def _ends_talk(self, packet: MediaPacket) -> bool:
         return self._codecs[packet.payload_type] is OPUS and len(packet.payload) <= _DTX_BYTES
 
+    def _decode_ahead(self, packet: MediaPacket) -> None:
+        """Decode a packet that came when its turn is next: at the tick, those of all calls would be
+        decoded at once. The decoder sees the same packets in the same order as without."""
+        head = self._buffer.head
+        if head is None or packet.start != self._decoded_to or packet.start - head > AHEAD:
+            return
+        codec = self._codecs[packet.payload_type]
+        if codec is not self._decoder_codec or self._ends_talk(packet):
+            return
+        assert self._decoder is not None
+        try:
+            self._ahead.append((packet, self._decoder.decode(packet.payload)))
+            self._decoded_to = packet.end
+        except CodecError:
+            # Its turn will come, and so will the error.
+            self._decoded_to = None
+
+    def _decoded(self, packet: MediaPacket) -> Pcm:
+        """A packet's samples, which may be there already. Raises CodecError."""
+        while self._ahead and self._ahead[0][0].start <= packet.start:
+            ahead, pcm = self._ahead.popleft()
+            if ahead is packet:
+                return pcm
+        self._decoded_to = None
+        pcm = self._decoder_for(packet.payload_type).decode(packet.payload)
+        self._decoded_to = packet.end
+        return pcm
+
     def _decode(self, played: Played) -> Pcm:
         packet = played.packet
-        decoder = self._decoder_for(packet.payload_type)
         try:
-            pcm = decoder.decode(packet.payload)
+            pcm = self._decoded(packet)
         except CodecError as error:
             self._undecodable += 1
             if self._undecodable == 1:
                 logger.warning("an audio packet could not be decoded: %s", error)
             self._concealed += packet.length
-            return decoder.conceal(packet.length)
+            return self._decoder_for(packet.payload_type).conceal(packet.length)
         if len(pcm) != packet.length:
             pcm = np.resize(pcm, packet.length) if len(pcm) else silence(packet.length)
         self._active = dbfs(pcm) > _ACTIVE_DBFS
-        if self._active:
-            found = decoder.has_redundancy(packet.payload)
+        if self._active and self._decoder is not None:
+            found = self._decoder.has_redundancy(packet.payload)
             self._redundancy += _REDUNDANCY_MEMORY * (found - self._redundancy)
         return pcm
 
@@ -319,6 +354,7 @@ class AudioReceiver:
             return self._stand_in(lost.samples)
         recoverable = min(lost.samples, following.length)
         head = self._stand_in(lost.samples - recoverable)
+        self._decoded_to = None
         tail = self._decoder.recover(following.payload, recoverable)
         if tail is None or len(tail) != recoverable:
             tail = self._stand_in(recoverable)
@@ -340,6 +376,7 @@ class AudioReceiver:
         if self._decoder is None or self._since_packet > _QUIET_TAIL + samples:
             self._active = False
             return silence(samples)
+        self._decoded_to = None
         return self._decoder.conceal(samples)
 
     def _decoder_for(self, payload_type: int) -> AudioDecoder:

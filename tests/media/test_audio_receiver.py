@@ -6,11 +6,12 @@ import random
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from rtc_agent.engine.stepper import FRAME_S, FRAME_SAMPLES, SAMPLE_RATE, Pcm
-from rtc_agent.media import libopus
+from rtc_agent.media import audio_receiver, libopus
+from rtc_agent.media.aiortc_shim import RtpPacket
 from rtc_agent.media.audio_receiver import MAX_BACKLOG, AudioReceiver
 from rtc_agent.media.levels import dbfs
 from tests.media.simulation import (
@@ -315,3 +316,43 @@ def test_no_stream_of_packets_does_harm(
     heard = hear(receiver, arrivals, 24, first_tick_s=tick)
     # It may still be catching up, at a rate that noise shows.
     assert likeness(heard, source, 24_000, 38_000) > 0.7
+
+
+class Watched(AudioReceiver):
+    """Notes how many packets it had decoded before their tick."""
+
+    most_ahead = 0
+
+    def push(self, packet: RtpPacket, now_s: float) -> None:
+        super().push(packet, now_s)
+        self.most_ahead = max(self.most_ahead, len(self._ahead))
+
+
+@settings(deadline=None, max_examples=12)
+@given(st.integers(0, 1_000), st.sampled_from(["opus", "G722"]), st.sampled_from([0.0, 0.03, 0.2]))
+def test_when_packets_are_decoded_is_not_to_be_heard(seed: int, codec: str, bad: float) -> None:
+    """Whatever is lost, held up, doubled, paused or unreadable: decoding packets as they come gives
+    the samples that decoding them at the tick gives."""
+    draw = random.Random(seed)
+    packets = []
+    for number, (sent_s, packet) in enumerate(send(read_speech()[: 40 * FRAME_SAMPLES], codec)):
+        if draw.random() < bad or (bad and 60 < number % 100 < 75):
+            continue
+        if draw.random() < bad / 4:
+            packet = WirePacket(**{**vars(packet), "payload": packet.payload[:1] + b"\xff" * 7})
+        for _ in range(1 + (draw.random() < bad)):
+            packets.append((sent_s + 0.02 * draw.random() + bad * draw.random(), packet))
+    packets.sort(key=lambda arrival: arrival[0])
+    heard, ahead = [], []
+    with pytest.MonkeyPatch.context() as patch:
+        for limit in (audio_receiver.AHEAD, -1):
+            patch.setattr(audio_receiver, "AHEAD", limit)
+            receiver = Watched(RECEIVED)
+            pcm = hear(receiver, packets, 38, first_tick_s=0.107)
+            # What is given up has been decoded or not; what comes next may differ for that.
+            assume(receiver._dropped == 0)
+            heard.append((pcm, receiver.stats()))
+            ahead.append(receiver.most_ahead)
+    np.testing.assert_array_equal(heard[0][0], heard[1][0])
+    assert heard[0][1] == heard[1][1]
+    assert ahead[0] > 0 and ahead[1] == 0
