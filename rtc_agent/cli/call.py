@@ -46,6 +46,7 @@ def call(
     The recording is as long as the file (and --trailing), and keeps the delay a listener has.
     Exit status: 0 all was played and recorded; 1 the call did not come up or broke off;
     2 refused, unreachable, or a file that cannot be used.
+    A key for the server is read from RTC_AGENT_KEY; SSL_CERT_FILE names a certificate to trust.
     """
     from rtc_agent.client.place_call import CallOrder, CallReport, place_call
     from rtc_agent.client.relays import ice_for

@@ -43,3 +43,5 @@ def certs(
         print_json({"ok": True, "cert": str(cert), "key": str(key), "names": names, "days": days})
         return
     typer.echo(f"rtc-agent serve --tls-cert {cert} --tls-key {key}")
+    host = f"[{names[0]}]" if ":" in names[0] else names[0]
+    typer.echo(f"SSL_CERT_FILE={cert} rtc-agent call https://{host}:8080 …   # trusts it", err=True)

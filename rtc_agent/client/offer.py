@@ -100,6 +100,14 @@ async def _exchange(
         ):
             status, text = response.status, await response.text(errors="replace")
             retry_after = response.headers.get("Retry-After", "")
+    except aiohttp.ClientConnectorCertificateError as error:
+        # Before ValueError, which this is too.
+        reason = getattr(error.certificate_error, "verify_message", "") or error.certificate_error
+        raise ServerUnreachable(
+            f"The certificate of {url} is not trusted: {str(reason).rstrip('.')}. One that you "
+            "made yourself (`rtc-agent certs`) is trusted with SSL_CERT_FILE=cert.pem in the "
+            "environment, under the names that it was made for."
+        ) from error
     except (aiohttp.InvalidURL, ValueError):
         raise ServerUnreachable(f"{url} is not an address; expected http://HOST:PORT.") from None
     except TimeoutError:
@@ -112,6 +120,9 @@ async def _exchange(
     except aiohttp.ClientConnectorError as error:
         reason = error.os_error.strerror or error.os_error
         raise ServerUnreachable(f"No server answers at {url}: {reason}.") from error
+    except aiohttp.ServerDisconnectedError as error:
+        hint = " If it speaks HTTPS, say https://." if url.startswith("http://") else ""
+        raise ServerUnreachable(f"{url} closed the connection without an answer.{hint}") from error
     except aiohttp.ClientError as error:
         raise ServerUnreachable(f"No server answers at {url}: {error}.") from error
     try:

@@ -41,6 +41,8 @@ async def run(
     server = CallServer(settings, engine, clock, worker)
     await server.start()
     await web.UnixSite(server.runner, str(http_socket)).start()
+    # Before the engine is there: it takes a while, in which no call is to be held up.
+    settle()
     starting = asyncio.create_task(engine.start())
     starting.add_done_callback(_say_ready)
     reloader = Reloader(settings, reread, server.use)
@@ -61,7 +63,6 @@ async def run(
 
 def _say_ready(started: asyncio.Task[None]) -> None:
     if not started.cancelled():
-        settle()
         tell_parent("ready")
 
 

@@ -50,7 +50,10 @@ def test_a_server_that_is_not_there_gives_no_client_secret(unused_tcp_port: int)
 
 def test_a_certificate_has_every_name_and_overwrites_nothing(tmp_path: Path) -> None:
     arguments = ["certs", "agent.example", "192.0.2.7", "--out", str(tmp_path), "--days", "7"]
-    assert run.invoke(app, arguments).exit_code == 0
+    outcome = run.invoke(app, arguments)
+    assert outcome.exit_code == 0
+    trusting = f"SSL_CERT_FILE={tmp_path / 'cert.pem'} rtc-agent call https://agent.example:8080"
+    assert trusting in outcome.output
     certificate = x509.load_pem_x509_certificate((tmp_path / "cert.pem").read_bytes())
     names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     assert [str(name.value) for name in names] == ["agent.example", "192.0.2.7"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import json
+import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -121,12 +122,12 @@ class Reflector:
 
 
 @asynccontextmanager
-async def serving(reflector: Reflector) -> AsyncIterator[str]:
+async def serving(reflector: Reflector, tls: ssl.SSLContext | None = None) -> AsyncIterator[str]:
     """Run it on a free port of this machine; gives its URL."""
     app = web.Application()
     app.router.add_post("/api/offer", reflector.offer)
     server = TestServer(app)
-    await server.start_server()
+    await server.start_server(ssl=tls)
     try:
         yield str(server.make_url("")).rstrip("/")
     finally:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import ssl
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from aiohttp import web
 from rtc_agent.client.place_call import CallOrder, place_call
 from rtc_agent.errors import BadAudioFile, CallFailed, CallRefused, ServerUnreachable
 from rtc_agent.media.ice import IceSettings
+from rtc_agent.tls import make_self_signed
 from tests.client.audio import best_match, load_wav, save_wav
 from tests.client.audio import speech as spoken
 from tests.client.reflector import LOOPBACK, Reflector, serving
@@ -172,6 +174,21 @@ async def test_no_server_and_no_address(speech_wav: Path) -> None:
         await place_call(order("http://127.0.0.1:9", speech_wav))
     with pytest.raises(ServerUnreachable, match="is not an address"):
         await place_call(order("nowhere", speech_wav))
+
+
+async def test_a_certificate_that_is_not_trusted_is_named_and_so_is_the_way_out(
+    speech_wav: Path, tmp_path: Path
+) -> None:
+    files = tmp_path / "cert.pem", tmp_path / "key.pem"
+    for file, content in zip(files, make_self_signed(["agent.example"], 2), strict=True):
+        file.write_bytes(content)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*files)
+    async with serving(Reflector(), context) as url:
+        with pytest.raises(ServerUnreachable, match="not trusted: self.signed.*SSL_CERT_FILE"):
+            await place_call(order(url, speech_wav))
+        with pytest.raises(ServerUnreachable, match="say https://"):
+            await place_call(order(url.replace("https", "http"), speech_wav))
 
 
 async def test_input_is_checked_before_the_call(tmp_path: Path) -> None:
