@@ -129,6 +129,7 @@ def expect_the_same_offline(held: Conversation) -> None:
     assert run_alone(reference, 0, held.spec, held.frames) == held.said
 
 
+@pytest.mark.browser
 async def test_the_page_is_answered_in_words_and_sound(
     site: Site, question: Question, track: Pcm, tmp_path: Path
 ) -> None:
