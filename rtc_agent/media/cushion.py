@@ -22,7 +22,9 @@ _ROOM_S = 0.002
 class CushionController:
     """Watches how long before its sending each piece of audio comes."""
 
-    def __init__(self) -> None:
+    def __init__(self, extra_s: float = 0.0) -> None:
+        """`extra_s` is waited beyond what punctuality asks for."""
+        self._extra_s = extra_s
         self._waits: deque[float] = deque(maxlen=WINDOW_FRAMES)
         self._added_s = 0.0
         self._low_s = 0.0
@@ -47,5 +49,5 @@ class CushionController:
         if len(self._waits) < _WARM_UP_FRAMES:
             return 0.0
         low = max(self._low_s, self._recent_low_s) + self._added_s
-        error = low - self._margin_s
+        error = low - self._margin_s - self._extra_s
         return 0.0 if -self._margin_s / 2 < error < _ROOM_S else error

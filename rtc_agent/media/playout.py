@@ -42,14 +42,21 @@ class PlayoutTrack(MediaStreamTrack):
     kind = "audio"
 
     def __init__(
-        self, codec: CodecInfo, clock: Clock, *, bitrate: int | None = None, cushion_s: float = 0.02
+        self,
+        codec: CodecInfo,
+        clock: Clock,
+        *,
+        bitrate: int | None = None,
+        cushion_s: float = 0.02,
+        turn_s: float = 0.0,
     ) -> None:
+        """See `PlayoutBuffer` for the last two."""
         super().__init__()
         self._clock = clock
         self._codec = codec
         self._bitrate = bitrate
         self._encoder: AudioEncoder = encoder_for(codec, bitrate=bitrate)
-        self.buffer = PlayoutBuffer(cushion_s)
+        self.buffer = PlayoutBuffer(cushion_s, turn_s)
         self._next_s: float | None = None
         self._slot = 0
         self._shift_s = 0.0

@@ -33,9 +33,11 @@ class PlayoutBuffer:
     makes one gap and not one a frame. Audio that has fallen behind catches up where it is silent.
     """
 
-    def __init__(self, cushion_s: float = DEFAULT_CUSHION_S) -> None:
+    def __init__(self, cushion_s: float = DEFAULT_CUSHION_S, turn_s: float = 0.0) -> None:
+        """`turn_s` is how long after other calls' packets this call's are to be sent."""
         self.cushion_s = cushion_s
-        self.control = CushionController()
+        self._turn_s = turn_s
+        self.control = CushionController(turn_s)
         self.underruns = 0
         self.dropped = 0
         """Samples given up because too many were queued."""
@@ -88,7 +90,7 @@ class PlayoutBuffer:
             self.control.observe(-late_s)
             self.control.added(self.cushion_s + late_s)
         else:
-            self.control = CushionController()
+            self.control = CushionController(self._turn_s)
             self.control.observe(self.cushion_s)
         self._ran_dry_s = -np.inf
         self._due_s = now_s + self.cushion_s
