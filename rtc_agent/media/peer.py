@@ -28,7 +28,7 @@ from rtc_agent.errors import (
     UnsupportedOffer,
 )
 from rtc_agent.media import aiortc_shim as shim
-from rtc_agent.media import rtp_path
+from rtc_agent.media import rtp_path, turns
 from rtc_agent.media.aligner import FrameAligner
 from rtc_agent.media.audio_receiver import AudioReceiver
 from rtc_agent.media.codecs import CODECS, CodecInfo
@@ -71,6 +71,7 @@ class WebRtcPeer:
         self._source = FrameAligner(clock)
         self._receiver: AudioReceiver | None = None
         self._track: PlayoutTrack | None = None
+        self._turn: int | None = None
         self._offer: sdp.Offer | None = None
         self._ice = IceSettings()
         self._flow = sdp.Flow.CALL
@@ -308,7 +309,10 @@ class WebRtcPeer:
         assert self._offer is not None
         asked = self._offer.audio.parameters(payload_type).get("maxaveragebitrate", "")
         bitrate = min(int(asked), DEFAULT_BITRATE) if asked.isdigit() else None
-        self._track = PlayoutTrack(self.codec, self._clock, bitrate=bitrate)
+        self._turn = turns.of_this_process.take()
+        self._track = PlayoutTrack(
+            self.codec, self._clock, bitrate=bitrate, turn_s=turns.wait_s(self._turn)
+        )
         transceiver.sender.replaceTrack(self._track)
         rtp_path.send_directly(transceiver.sender)
         receiver = AudioReceiver(agreed)
@@ -340,6 +344,9 @@ class WebRtcPeer:
     def _begin_close(self) -> None:
         if self._track is not None:
             self._track.stop()
+        if self._turn is not None:
+            turns.of_this_process.give_back(self._turn)
+            self._turn = None
         if self._loss_task is not None:
             self._loss_task.cancel()
         self._closing = asyncio.ensure_future(self._close())
