@@ -92,7 +92,7 @@ class ServerParts:
     phone_status: Callable[[], LineStatus] | None = None
     """How the phone line is doing, where there is one."""
     relays: Callable[[], Mapping[str, RelayState]] = dict
-    """How the TURN relays of this side do, by address."""
+    """How the TURN relays and STUN servers that this side asks do, by address."""
     issue_ice: Callable[[str], list[IceServer]] | None = None
     """ICE servers with credentials made for a user, where they are made."""
 

@@ -27,6 +27,7 @@ from rtc_agent.media import aiortc_shim as shim
 from rtc_agent.media import rtp_path
 from rtc_agent.media.codecs import CODECS, CodecInfo, encoder_for
 from rtc_agent.media.ice import IceSettings
+from rtc_agent.media.relay_outcomes import relay_faults
 from rtc_agent.protocol import native
 
 log = logging.getLogger(__name__)
@@ -116,7 +117,7 @@ class CallClient:
         transceiver.setCodecPreferences(_only(self.codec))
         rtp_path.send_directly(transceiver.sender)
         shim.restrict_hosts(pc, self._ice.hosts)
-        with shim.relay_faults() as faults:
+        with relay_faults() as faults:
             await pc.setLocalDescription(await pc.createOffer())
         if "a=candidate" not in pc.localDescription.sdp:
             if self._ice.relay_only:

@@ -8,14 +8,12 @@ goes on with the libraries' own behaviour.
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import contextvars
 import errno
 import functools
 import logging
 import random
 import types
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
 import aioice.candidate
@@ -36,14 +34,11 @@ from aiortc.rtcsctptransport import RTCSctpTransport
 
 from rtc_agent.errors import ServerFull
 from rtc_agent.media.ice import IceSettings
-from rtc_agent.media.relay_faults import relay_fault
-from rtc_agent.media.relay_health import Relay, RelayHealth
+from rtc_agent.media.relay_outcomes import tell_outcomes
 
 logger = logging.getLogger(__name__)
 
 TELEPHONE_EVENT = "telephone-event"
-RELAY_LIMIT_S = 3.0
-"""How long a call waits for a TURN relay to open."""
 _JITTER_BUFFER = "_RTCRtpReceiver__jitter_buffer"
 _ICE_TRANSPORTS = "_RTCPeerConnection__iceTransports"
 _DTLS_CIPHERS = (
@@ -131,7 +126,7 @@ def prepare() -> None:
     _widen_dtls_ciphers()
     _quiet_data_channel_flush()
     _register_telephone_event()
-    _name_relay_faults()
+    tell_outcomes()
 
 
 def _widen_dtls_ciphers() -> None:
@@ -190,82 +185,6 @@ def _register_telephone_event() -> None:
             parameters={"0-16": None},
         )
     )
-
-
-RelayOutcome = Callable[[Relay, Exception | None], None]
-"""Takes a relay that was asked for a port, and what came of it instead of one."""
-_relay_outcome: contextvars.ContextVar[RelayOutcome | None] = contextvars.ContextVar(
-    "relay_outcome", default=None
-)
-
-
-@contextlib.contextmanager
-def relay_faults() -> Iterator[list[str]]:
-    """Sentences about relays that were of no use to connections gathering inside."""
-    faults: list[str] = []
-
-    def note(relay: Relay, error: Exception | None) -> None:
-        if error is not None:
-            fault = f"The TURN relay {relay.host}:{relay.port} {relay_fault(error, RELAY_LIMIT_S)}."
-            logger.warning("%s", fault)
-            # A connection asks once for each of its transports.
-            if fault not in faults:
-                faults.append(fault)
-
-    with _telling_of_relays(note):
-        yield faults
-
-
-@contextlib.contextmanager
-def _telling_of_relays(note: RelayOutcome) -> Iterator[None]:
-    token = _relay_outcome.set(note)
-    try:
-        yield
-    finally:
-        _relay_outcome.reset(token)
-
-
-def remembering_relays(health: RelayHealth | None) -> contextlib.AbstractContextManager[object]:
-    """Let connections gathering inside tell it how relays did; without one, the log."""
-    if health is None:
-        return relay_faults()
-
-    def note(relay: Relay, error: Exception | None) -> None:
-        if error is None:
-            health.on_opened(relay)
-        else:
-            health.on_failed(relay, error, RELAY_LIMIT_S)
-
-    return _telling_of_relays(note)
-
-
-def _name_relay_faults() -> None:
-    """Tell what came of a TURN relay, and wait no longer than `RELAY_LIMIT_S` for it.
-
-    aioice passes over one that gives nothing without a word, after 5 s where it does not answer.
-    Can go once it tells.
-    """
-    original = getattr(aioice.ice, "relayed_candidate", None)
-    if original is None:
-        return
-
-    @functools.wraps(original)
-    async def relayed_candidate(**wanted: Any) -> Any:
-        host, port = wanted["turn_server"]
-        relay = Relay(host, port, wanted["turn_transport"], wanted["turn_ssl"])
-        note = _relay_outcome.get()
-        try:
-            async with asyncio.timeout(RELAY_LIMIT_S):
-                opened = await original(**wanted)
-        except Exception as error:
-            if note is not None:
-                note(relay, error)
-            raise
-        if note is not None:
-            note(relay, None)
-        return opened
-
-    aioice.ice.relayed_candidate = relayed_candidate
 
 
 def new_peer_connection(ice: IceSettings) -> RTCPeerConnection:

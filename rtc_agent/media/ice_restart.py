@@ -24,6 +24,7 @@ from rtc_agent.errors import UnsupportedOffer
 from rtc_agent.media import aiortc_shim as shim
 from rtc_agent.media import rtp_path
 from rtc_agent.media.ice import IceSettings
+from rtc_agent.media.relay_outcomes import remembering_relays
 
 logger = logging.getLogger(__name__)
 
@@ -103,7 +104,7 @@ class IceRestart:
         spare.addTransceiver("audio")
         shim.restrict_hosts(spare, ice.hosts, ice.ports)
         (fresh,) = shim.ice_transports(spare)
-        with shim.remembering_relays(ice.relays):
+        with remembering_relays(ice.relays):
             await fresh.iceGatherer.gather()
         made = cls(transports[0], fresh)
         _watch_checks(made._connection, on_arrival)

@@ -36,6 +36,7 @@ from rtc_agent.media.ice import IceSettings
 from rtc_agent.media.ice_restart import IceRestart, allow_restarts
 from rtc_agent.media.opus import DEFAULT_BITRATE
 from rtc_agent.media.playout import PlayoutTrack
+from rtc_agent.media.relay_outcomes import remembering_relays
 from rtc_agent.protocol import sdp
 
 logger = logging.getLogger(__name__)
@@ -277,7 +278,7 @@ class WebRtcPeer:
         answer = await pc.createAnswer()
         audio = next(s for s in sdp.Description.parse(answer.sdp).sections if s.kind == "audio")
         self._open_media(transceiver, audio)
-        with shim.remembering_relays(ice.relays):
+        with remembering_relays(ice.relays):
             await pc.setLocalDescription(answer)
         shim.watch_arrivals(pc, self._on_arrival)
         if self._receiver is not None:

@@ -1,17 +1,19 @@
-"""What is remembered of TURN relays, so that one that is dead does not hold up every call.
+"""What is remembered of TURN relays and STUN servers: a dead one must not hold every call up.
 
-A circuit breaker for each: a relay that did not answer a call is left out of the next ones and
-asked again beside them, less and less often, until it answers. One that answers, if only to refuse,
-is never left out: that costs a call nothing, and its fault is its settings'.
+A circuit breaker for each: one that did not answer a call is left out of the next ones and asked
+again beside them, less and less often, until it answers. One that answers, if only to refuse, is
+never left out: that costs a call nothing, and its fault is its settings'.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field, replace
 
+import aioice.ice
 import aioice.stun
 import aioice.turn
 from aiortc.rtcicetransport import parse_stun_turn_uri
@@ -30,53 +32,82 @@ LONGEST_PAUSE_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Relay:
-    """A TURN server's address and how it is reached."""
+    """The address of a TURN relay or a STUN server, and how it is reached."""
 
     host: str
     port: int
     transport: str = "udp"
     """`udp` or `tcp`."""
     tls: bool = False
+    relays: bool = True
+    """False: it is for STUN alone."""
 
     @classmethod
     def of(cls, url: str) -> Relay | None:
-        """The relay of an ICE server's URL (RFC 7065); None for one that does not relay, or that
-        aiortc cannot use."""
+        """That of an ICE server's URL (RFC 7064, RFC 7065); None for one that aiortc cannot use."""
         try:
             parsed = parse_stun_turn_uri(url)
         except ValueError:
             return None
-        if parsed["scheme"] not in ("turn", "turns"):
-            return None
-        tls = parsed["scheme"] == "turns"
-        if tls and parsed["transport"] != "tcp":
-            return None
-        return cls(str(parsed["host"]), int(parsed["port"]), str(parsed["transport"]), tls)
+        host, port = str(parsed["host"]), int(parsed["port"])
+        match parsed:
+            case {"scheme": "stun"}:
+                return cls(host, port, relays=False)
+            case {"scheme": "turn", "transport": "udp" | "tcp"}:
+                return cls(host, port, str(parsed["transport"]))
+            case {"scheme": "turns", "transport": "tcp"}:
+                return cls(host, port, "tcp", tls=True)
+        return None
+
+    @property
+    def kind(self) -> str:
+        return "TURN relay" if self.relays else "STUN server"
 
     def __str__(self) -> str:
+        if not self.relays:
+            return f"stun:{self.host}:{self.port}"
         scheme = "turns" if self.tls else "turn"
         return f"{scheme}:{self.host}:{self.port}?transport={self.transport}"
 
 
 async def ask(relay: Relay) -> None:
-    """Return once a relay has answered a request to relay without credentials, if only to refuse.
+    """Return once it has answered a request without credentials, if only to refuse.
 
     Raises:
         Exception: it did not, in one of the ways that `relay_fault` has words for.
     """
     try:
         async with asyncio.timeout(PROBE_LIMIT_S):
-            opened, _ = await aioice.turn.create_turn_endpoint(
-                asyncio.DatagramProtocol,
-                server_addr=(relay.host, relay.port),
-                username=None,
-                password=None,
-                ssl=relay.tls,
-                transport=relay.transport,
-            )
+            await (_ask_to_relay(relay) if relay.relays else _ask_for_address(relay))
     except aioice.stun.TransactionFailed:
         return
+
+
+async def _ask_to_relay(relay: Relay) -> None:
+    opened, _ = await aioice.turn.create_turn_endpoint(
+        asyncio.DatagramProtocol,
+        server_addr=(relay.host, relay.port),
+        username=None,
+        password=None,
+        ssl=relay.tls,
+        transport=relay.transport,
+    )
     opened.close()
+
+
+async def _ask_for_address(relay: Relay) -> None:
+    transport, protocol = await asyncio.get_running_loop().create_datagram_endpoint(
+        lambda: aioice.ice.StunProtocol(None),  # type: ignore[arg-type]
+        remote_addr=(relay.host, relay.port),
+        family=socket.AF_INET,
+    )
+    request = aioice.stun.Message(
+        message_method=aioice.stun.Method.BINDING, message_class=aioice.stun.Class.REQUEST
+    )
+    try:
+        await protocol.request(request, transport.get_extra_info("peername"))
+    finally:
+        transport.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +125,8 @@ class RelayState:
 @dataclass(slots=True)
 class _Memory:
     state: RelayState = field(default_factory=RelayState)
+    answered_s: float = float("-inf")
+    """When it last was of use."""
     pause_s: float = FIRST_PAUSE_S
     """Before it is asked the next time that it is away."""
     asking: asyncio.Task[None] | None = None
@@ -107,7 +140,7 @@ class _Memory:
 
 
 class RelayHealth:
-    """The relays of one process, by what calls and probes found."""
+    """The relays and STUN servers of one process, by what calls and probes found."""
 
     def __init__(
         self,
@@ -117,8 +150,8 @@ class RelayHealth:
     ) -> None:
         """
         Args:
-            urls: of ICE servers; those that do not relay are passed over.
-            probe: returns if a relay answers, and raises if not.
+            urls: of ICE servers; those that aiortc cannot use are passed over.
+            probe: returns if one answers, and raises if not.
         """
         self._clock = clock
         self._probe = probe
@@ -141,7 +174,7 @@ class RelayHealth:
         return {str(relay): memory.state for relay, memory in self._memories.items()}
 
     def usable(self, ice: IceSettings) -> IceSettings:
-        """Settings without the relays that do not answer.
+        """Settings without those that do not answer.
 
         Raises:
             RelayUnavailable: no other path than by a relay is allowed, and none answers.
@@ -152,8 +185,8 @@ class RelayHealth:
             left_out += sorted(away)
             if urls := tuple(url for url in server.urls if url not in away):
                 kept.append(replace(server, urls=urls))
-        relays = [url for server in kept for url in server.urls if Relay.of(url)]
-        if ice.relay_only and left_out and not relays:
+        left = [Relay.of(url) for server in kept for url in server.urls]
+        if ice.relay_only and left_out and not any(each and each.relays for each in left):
             raise RelayUnavailable(
                 "Calls may go by a TURN relay alone, and none answers; try again later.",
                 retry_after_s=round(FIRST_PAUSE_S),
@@ -161,8 +194,9 @@ class RelayHealth:
         return replace(ice, servers=tuple(kept)) if left_out else ice
 
     def on_opened(self, relay: Relay) -> None:
-        """A call has a port on it."""
+        """A call has a port on it, or knows its address by it."""
         if (memory := self._memories.get(relay)) is not None:
+            memory.answered_s = self._clock.now()
             memory.pause_s = FIRST_PAUSE_S
             self._is_back(relay, memory)
 
@@ -178,10 +212,12 @@ class RelayHealth:
         memory.state = replace(state, failures=state.failures + 1)
         fault = relay_fault(error, limit_s)
         if not isinstance(error, aioice.stun.TransactionFailed):
-            self._is_away_now(relay, memory, fault)
+            # Who answered another meanwhile is there, but not for all of this machine's addresses.
+            if memory.answered_s < self._clock.now() - limit_s:
+                self._is_away_now(relay, memory, fault)
         elif not state.away and fault != state.fault:
             memory.state = replace(memory.state, fault=fault)
-            logger.warning("The TURN relay %s %s. Calls go without it meanwhile.", relay, fault)
+            logger.warning("The %s %s %s. Calls go without it meanwhile.", relay.kind, relay, fault)
 
     def _is_away(self, url: str) -> bool:
         relay = Relay.of(url)
@@ -192,9 +228,10 @@ class RelayHealth:
             return
         memory.state = replace(memory.state, away=True, fault=fault)
         logger.warning(
-            "The TURN relay %s %s. Calls go without it until it answers; it is asked again and "
-            "again, every %g s in the end. Look at its address, at whether it runs, and at "
-            "firewalls between it and here.",
+            "The %s %s %s. Calls go without it until it answers; it is asked again and again, "
+            "every %g s in the end. Look at its address, at whether it runs, and at firewalls "
+            "between it and here.",
+            relay.kind,
             relay,
             fault,
             LONGEST_PAUSE_S,
@@ -206,7 +243,7 @@ class RelayHealth:
         was_away = memory.state.away
         memory.state = replace(memory.state, away=False, fault="")
         if was_away:
-            logger.info("The TURN relay %s answers; calls use it again.", relay)
+            logger.info("The %s %s answers; calls use it again.", relay.kind, relay)
 
     async def _ask(self, relay: Relay, memory: _Memory, pause_s: float) -> None:
         """Until it answers. What it is asked again for is not begun anew by calls meanwhile."""

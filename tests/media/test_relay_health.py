@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import socket
 from collections.abc import AsyncIterator
 
 import pytest
-from aioice import stun
 
-from rtc_agent.clock import MonotonicClock
 from rtc_agent.errors import RelayUnavailable
 from rtc_agent.media import aiortc_shim as shim
-from rtc_agent.media import relay_health
 from rtc_agent.media.ice import IceServer, IceSettings
-from rtc_agent.media.relay_health import LONGEST_PAUSE_S, Relay, RelayHealth, ask
+from rtc_agent.media.relay_health import LONGEST_PAUSE_S, Relay, RelayHealth
 from tests.media.test_relay_faults import refusal
 from tests.virtual_clock import VirtualClock
 
@@ -100,6 +95,7 @@ async def test_one_that_answers_probes_and_fails_calls_is_left_out_for_longer(wo
         waited.append(world.clock.now() - began)
     assert waited == sorted(waited) and waited[0] <= 3 and waited[-1] >= LONGEST_PAUSE_S
     world.health.on_opened(relay)
+    world.clock.advance(3.1)
     world.health.on_failed(relay, TimeoutError(), 3.0)
     await world.clock.run_for(3.0)
     assert not world.health.states()[FIRST].away
@@ -139,65 +135,19 @@ async def test_a_call_that_may_go_by_relays_alone_is_refused_while_none_answers(
 
 
 @pytest.mark.parametrize(
-    "url", [STUN, "turn:[::1]:3478", "turns:b.example?transport=udp", "turn:a:b:c"]
+    "url", ["stuns:a", "stun:[::1]:1", "turn:[::1]", "turns:b.example?transport=udp", "turn:a:b:c"]
 )
-def test_what_is_no_relay_that_can_be_used(url: str) -> None:
+def test_what_cannot_be_used(url: str) -> None:
     assert Relay.of(url) is None
 
 
-class Refuses(socket.socket):
-    """A TURN server that answers 401 to whatever it is sent, when told to."""
-
-    def __init__(self) -> None:
-        super().__init__(socket.AF_INET, socket.SOCK_DGRAM)
-        self.bind((HERE, 0))
-        self.url = f"turn:{HERE}:{self.getsockname()[1]}?transport=udp"
-
-    def answer(self) -> None:
-        data, address = self.recvfrom(2_048)
-        request = stun.parse_message(data)
-        response = stun.Message(
-            request.message_method, stun.Class.ERROR, transaction_id=request.transaction_id
-        )
-        response.attributes["ERROR-CODE"] = (401, "Unauthorized")
-        self.sendto(bytes(response), address)
-
-
-async def gather(url: str, health: RelayHealth) -> str:
-    """The description of a connection that looks for its path."""
-    ice = IceSettings(servers=(IceServer((url,), "u", "p"),), relays=health)
-    pc = shim.new_peer_connection(ice)
-    pc.createDataChannel("text")
-    shim.restrict_hosts(pc, (HERE,))
-    with shim.remembering_relays(health):
-        await pc.setLocalDescription(await pc.createOffer())
-    await pc.close()
-    return str(pc.localDescription.sdp)
-
-
-async def test_a_silent_port_costs_one_call_its_wait_and_the_next_none(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(shim, "RELAY_LIMIT_S", 0.2)
-    with Refuses() as relay:
-        health = RelayHealth((relay.url,), MonotonicClock())
-        try:
-            for _ in range(3):
-                assert "typ host" in await gather(relay.url, health)
-            assert health.states()[relay.url].failures == 1
-            assert caplog.text.count("did not answer within 0.2 s") == 1
-        finally:
-            await health.aclose()
-
-
-async def test_a_port_is_asked_over_the_network(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(relay_health, "PROBE_LIMIT_S", 20.0)
-    with Refuses() as there:
-        relay = Relay.of(there.url)
-        assert relay is not None
-        answered = asyncio.create_task(asyncio.to_thread(there.answer))
-        await ask(relay)
-        await answered
-        monkeypatch.setattr(relay_health, "PROBE_LIMIT_S", 0.2)
-        with pytest.raises(TimeoutError):
-            await ask(relay)
+async def test_one_that_answers_only_some_of_the_addresses_is_not_left_out(world: World) -> None:
+    server = Relay.of(STUN)
+    assert server is not None and str(server) == STUN
+    world.health.on_opened(server)
+    world.clock.advance(2.9)
+    world.health.on_failed(server, TimeoutError(), 3.0)
+    assert world.health.usable(ICE) is ICE
+    world.clock.advance(3.0)
+    world.health.on_failed(server, TimeoutError(), 3.0)
+    assert [s.urls for s in world.health.usable(ICE).servers] == [(FIRST, SECOND)]
