@@ -154,9 +154,13 @@ class _Now(Collector):
             if state is not CallState.ENDED:
                 family.add_metric([state.value], states[state])
         yield family
-        up = GaugeMetricFamily("rtc_agent_relay_up", "A TURN relay or STUN server answers", labels=["relay"])
+        up = GaugeMetricFamily(
+            "rtc_agent_relay_up", "A TURN relay or STUN server answers", labels=["relay"]
+        )
         failures = CounterMetricFamily(
-            "rtc_agent_relay_failures", "Calls that a TURN relay or STUN server was of no use to", labels=["relay"]
+            "rtc_agent_relay_failures",
+            "Calls that a TURN relay or STUN server was of no use to",
+            labels=["relay"],
         )
         for relay, known in self._relays().items():
             up.add_metric([relay], float(not known.away))
