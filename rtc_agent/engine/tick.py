@@ -29,18 +29,18 @@ class TickClock:
     reaches a frame, however slow or stuck the stepper was.
     """
 
-    def __init__(self, clock: Clock, origin_s: float | None = None, lead_s: float = 0.0) -> None:
+    def __init__(self, clock: Clock, origin_s: float | None = None) -> None:
         """
         Args:
             origin_s: when tick 0 is due, on this clock; a frame from now if left out. With an
                 origin in the past, the ticks before now are not counted as missed.
-            lead_s: how long before each deadline `wait` returns.
         """
         now = clock.now()
         self._clock = clock
         self.origin_s = now + FRAME_S if origin_s is None else origin_s
-        self._lead_s = lead_s
-        self._next = max(0, math.ceil((now - self.origin_s + lead_s) / FRAME_S))
+        self.lead_s = 0.0
+        """How long before each deadline `wait` returns."""
+        self._next = max(0, math.ceil((now - self.origin_s) / FRAME_S))
 
     def deadline_s(self, index: int) -> float:
         """When tick `index` is due, in seconds of the injected clock."""
@@ -53,7 +53,7 @@ class TickClock:
 
     async def wait(self) -> Tick:
         """Sleep until the next tick is due and return it."""
-        due_s = self.next_s - self._lead_s
+        due_s = self.next_s - self.lead_s
         await self._clock.sleep_until(due_s)
         late_s = self._clock.now() - due_s
         skipped = max(0, math.floor(late_s / FRAME_S))

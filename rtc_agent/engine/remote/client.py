@@ -14,6 +14,7 @@ import numpy as np
 
 from rtc_agent.clock import Clock
 from rtc_agent.engine.client import AgentFrame, EngineSession, EngineStatus, FrameSink, FrameSource
+from rtc_agent.engine.remote.lead import Lead
 from rtc_agent.engine.remote.memory import FrameMemory
 from rtc_agent.engine.remote.session import RemoteSession
 from rtc_agent.engine.remote.wire import (
@@ -31,8 +32,6 @@ from rtc_agent.errors import EngineFailed, InvalidPersona, UnknownVoice
 
 log = logging.getLogger(__name__)
 
-LEAD_S = 0.004
-"""How long before its tick a frame is handed over: what scheduling may cost."""
 CONNECT_EVERY_S = 0.25
 OPEN_TIMEOUT_S = 2.0
 STALE_S = 2.0
@@ -60,6 +59,7 @@ class RemoteEngine:
         self._status: EngineStatus | None = None
         self._status_s = 0.0
         self._ticks = TickClock(clock)
+        self._lead = Lead()
         self._keys = itertools.count()
         self._opening: dict[int, asyncio.Future[int]] = {}
         self._sessions: dict[int, RemoteSession] = {}
@@ -175,7 +175,8 @@ class RemoteEngine:
     def _welcome(self, wire: Wire, message: Message) -> None:
         self._info = unpack_info(message["info"])
         self._take_status(message)
-        self._ticks = TickClock(self._clock, origin_s=message["origin_s"], lead_s=LEAD_S)
+        self._ticks = TickClock(self._clock, origin_s=message["origin_s"])
+        self._ticks.lead_s = self._lead.seconds
         self._wire = wire
         self._connected.set()
 
@@ -240,9 +241,12 @@ class RemoteEngine:
         """Hand every live session's frame over just before each tick."""
         while True:
             tick = await self._ticks.wait()
-            for session in list(self._sessions.values()):
-                if session.live:
-                    self._hand_over(session, tick)
+            live = [session for session in self._sessions.values() if session.live]
+            for session in live:
+                self._hand_over(session, tick)
+            if live:
+                self._lead.observe(self._ticks.deadline_s(tick.index) - self._clock.now())
+                self._ticks.lead_s = self._lead.seconds
 
     def _hand_over(self, session: RemoteSession, tick: Tick) -> None:
         with self._contained(session):
