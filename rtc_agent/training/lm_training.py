@@ -26,10 +26,8 @@ _WORDS_FALL = 0.6
 """Part of the stage from which on it falls."""
 _NO_NEW = 0.93
 """Part of the stage after which no new conversations are made."""
-_DEAF = ((0.1, 0.15), (0.3, 0.5))
-"""Part of the stage, and the share of replies that is right by then at least."""
-_HEARD = 500
-"""Steps before which nobody has learned to listen."""
+_DEAF = ((2000, 0.15), (3500, 0.5))
+"""Steps, however long they take, and the share of replies that is right by then at least."""
 _VALIDATION_SEED = 1 << 20
 
 
@@ -45,7 +43,7 @@ class LmRun:
     """Conversations in each batch of new ones."""
     first: int = 24
     """Batches of new ones before training begins."""
-    every: int = 10
+    every: int = 20
     """Steps between new ones."""
     capacity: int = 14_000
     """Conversations kept."""
@@ -143,8 +141,8 @@ class LmTrainer:
         }
         alarms = [
             "it does not learn to listen"
-            for begins, least in _DEAF
-            if progress >= begins and self._step >= _HEARD and float(scores.reply) < least
+            for steps, least in _DEAF
+            if self._step >= steps and float(scores.reply) < least
         ]
         return Findings(figures, alarms[:1])
 

@@ -119,11 +119,13 @@ class Pipeline:
 
     def _lm(self) -> bool:
         codec = self._codec_weights(self._tensors("codec", self.seconds.codec))
-        # What is heard here is what will be heard in a call, and there float32 is exact.
+        # The codes of silence and of the tone, which fill prompts, are those of a call: exact.
         use_exact_float32()
         encoder = Encoder(
             self.spec, OfflineCodec(self.spec.mimi, codec), self.data.book, self.augment
         )
+        # Encoding new conversations in exact float32 took more time than all learning from them.
+        _use_fast_float32()
         tokenizer = ModelText(self._tokenizer())
         source = self.data.source(tokenizer, self.data.pool())
         trainer = LmTrainer(
