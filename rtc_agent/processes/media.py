@@ -24,7 +24,7 @@ from rtc_agent.processes.child import REFUSAL
 from rtc_agent.processes.signals import child_of, tell_parent, until_stopped
 from rtc_agent.reloading import Reloader
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("rtc_agent.processes.media")
 
 
 async def run(
