@@ -39,6 +39,8 @@ LISTEN_ON_S = 2.0
 _CALLS_A_PROCESS = 8
 _START_S = 2.0
 """For the processes to start."""
+_ENCODING_S = 0.02
+"""For them to encode a second of what their calls say, twice over."""
 _SETTLE_BEFORE_S = 0.5
 _SUMS = ("underruns", "packets_lost", "concealed_ms", "dropped_ms")
 """Of the server's statistics: its playout ran dry; what it made up for packets that were lost or
@@ -177,7 +179,7 @@ def _intervals(measured: Measurement) -> list[float]:
 async def load(order: LoadOrder) -> LoadReport:
     """Make the calls, let them talk for the measured time, and hang up."""
     clock = MonotonicClock()
-    begin_s = clock.now() + _START_S
+    begin_s = clock.now() + _START_S + order.seconds * _ENCODING_S
     window_s = begin_s + order.calls * order.ramp_s + order.settle_s
     count = order.process_count
     shares = [range(first, order.calls, count) for first in range(count)]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import heapq
 
-STEP_S = 0.0004
+STEP_S = 0.0003
 """From one turn to the next: about what it takes to encode a packet and send it."""
 TURNS = 12
 """More calls share turns: the last one must not wait for much of a packet's 20 ms."""

@@ -10,6 +10,7 @@ from functools import cache
 
 import numpy as np
 import numpy.typing as npt
+from numpy.lib.stride_tricks import as_strided
 
 from rtc_agent.engine.stepper import Pcm
 
@@ -17,7 +18,6 @@ HALF = 16
 """Samples of context on either side of an output sample: 0.67 ms of look-ahead."""
 _PHASES = 512
 _BETA = 7.0
-_SPAN = np.arange(2 * HALF)
 
 
 @cache
@@ -65,8 +65,10 @@ class VariableRateReader:
         places = self._place + np.arange(samples) * (1.0 + rate)
         wholes = places.astype(np.int64)
         phases = np.rint((places - wholes) * _PHASES).astype(np.int64)
-        windows = self._line[(wholes - HALF + 1)[:, None] + _SPAN]
-        out = np.einsum("ij,ij->i", windows, _table()[phases])
+        step, count = self._line.strides[0], len(self._line) - 2 * HALF + 1
+        windows = as_strided(self._line, (count, 2 * HALF), (step, step), writeable=False)
+        windows = windows.take(wholes - HALF + 1, axis=0)
+        out = np.einsum("ij,ij->i", windows, _table().take(phases, axis=0))
         self._advance(self._place + samples * (1.0 + rate))
         return np.asarray(out, np.float32)
 
