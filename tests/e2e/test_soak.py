@@ -127,6 +127,7 @@ async def test_nothing_grows(tmp_path: Path, workers: str) -> None:
     settled = samples[len(samples) // 3 :]
     growth = growth_per_hour([each.resident_mb for each in settled], EVERY_S)
     print(f"{callers.calls} calls; before {before}; after {after}; {growth:+.1f} MB per hour")
+    print(f"failures: {callers.failures}")
     assert "Traceback" not in server.log and "never retrieved" not in server.log, server.log
     assert not callers.failures, callers.failures
     assert growth < MEMORY_PER_HOUR_MB * max(1.0, 60 / MINUTES)
