@@ -41,8 +41,10 @@ MAX_HOLD = 100 * _MS
 """So long the reader waits for late speech; after that the time counts as lost."""
 MAX_BACKLOG = 160 * _MS
 """Two frames: more audio than this never waits behind a tick."""
-AHEAD = 240 * _MS
+AHEAD = 400 * _MS
 """A packet that begins further from the reader is not decoded yet: nobody may come to read it."""
+_AT_ONCE = 2
+"""So many are decoded when one comes: those that wait undecoded get fewer, without a burst."""
 _EDGE = round(EDGE_S * SAMPLE_RATE)
 _MAX_EDIT = 20 * _MS
 """So much silence is cut or drawn out in one frame at most."""
@@ -132,7 +134,7 @@ class AudioReceiver:
         if self._buffer.counts.late > late_before:
             self._note_late(now_s, length)
         elif placed is not None:
-            self._decode_ahead(placed)
+            self._decode_ahead()
 
     def read(self, samples: int, now_s: float) -> Pcm:
         """The `samples` that end now. Called once a tick."""
@@ -297,22 +299,25 @@ class AudioReceiver:
     def _ends_talk(self, packet: MediaPacket) -> bool:
         return self._codecs[packet.payload_type] is OPUS and len(packet.payload) <= _DTX_BYTES
 
-    def _decode_ahead(self, packet: MediaPacket) -> None:
-        """Decode a packet that came when its turn is next: at the tick, those of all calls would be
+    def _decode_ahead(self) -> None:
+        """Decode what is next in turn when a packet comes: at the tick, those of all calls would be
         decoded at once. The decoder sees the same packets in the same order as without."""
-        head = self._buffer.head
-        if head is None or packet.start != self._decoded_to or packet.start - head > AHEAD:
-            return
-        codec = self._codecs[packet.payload_type]
-        if codec is not self._decoder_codec or self._ends_talk(packet):
-            return
-        assert self._decoder is not None
-        try:
-            self._ahead.append((packet, self._decoder.decode(packet.payload)))
-            self._decoded_to = packet.end
-        except CodecError:
-            # Its turn will come, and so will the error.
-            self._decoded_to = None
+        for _ in range(_AT_ONCE):
+            place, head = self._decoded_to, self._buffer.head
+            if place is None or head is None or place - head > AHEAD:
+                return
+            packet = self._buffer.waiting_at(place)
+            if packet is None or self._ends_talk(packet):
+                return
+            if self._codecs[packet.payload_type] is not self._decoder_codec:
+                return
+            assert self._decoder is not None
+            try:
+                self._ahead.append((packet, self._decoder.decode(packet.payload)))
+                self._decoded_to = packet.end
+            except CodecError:
+                # Its turn will come, and so will the error.
+                self._decoded_to = None
 
     def _decoded(self, packet: MediaPacket) -> Pcm:
         """A packet's samples, which may be there already. Raises CodecError."""

@@ -8,7 +8,7 @@ wraps, a restarted sender and a changed codec all end up as places on the same l
 
 from __future__ import annotations
 
-from bisect import insort
+from bisect import bisect_left, insort
 from collections import deque
 from dataclasses import dataclass, field
 
@@ -208,6 +208,13 @@ class ReceiveBuffer:
     def next_start(self) -> int | None:
         """Where the next waiting packet begins; None if none waits."""
         return self._packets[0].start if self._packets else None
+
+    def waiting_at(self, start: int) -> MediaPacket | None:
+        """The waiting packet that begins there."""
+        at = bisect_left(self._packets, start, key=lambda packet: packet.start)
+        if at < len(self._packets) and self._packets[at].start == start:
+            return self._packets[at]
+        return None
 
     def end_of_arrived(self, by_s: float) -> int:
         """The end of the furthest waiting packet that was here by then; the first one's start if

@@ -237,3 +237,13 @@ def test_a_restart_is_no_loss() -> None:
     stretches = drain(buffer)
     assert all(isinstance(s, Played) and s.lost_before == 0 for s in stretches)
     assert buffer.counts.lost == 0
+
+
+def test_a_waiting_packet_is_found_by_where_it_begins() -> None:
+    buffer = ReceiveBuffer()
+    for number in (0, 2, 1, 4):
+        buffer.push(arrival(number))
+    buffer.seek(0)
+    starts = [p.start if (p := buffer.waiting_at(480 * n)) else None for n in range(6)]
+    assert starts == [0, 480, 960, None, 1920, None]
+    assert buffer.waiting_at(479) is None
