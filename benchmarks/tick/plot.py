@@ -6,15 +6,15 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 
 HERE = Path(__file__).parent
-MOSHI = {1: 16.1, 4: 19.8, 16: 24.1, 32: 28.8, 64: 42.2}
-"""Kyutai's moshi 0.2.13 on an H200, greedy, whole tick, p50 ms."""
 
 
 def main() -> None:
-    rows = [r for r in json.loads((HERE / "h200.json").read_text())["rows"]]
+    measured = json.loads((HERE / "h200.json").read_text())
+    rows, peers = measured["rows"], measured["peers"]
     wide = [r for r in rows if r["weights"] == "model"]
     figure, axes = plt.subplots(figsize=(8, 4.6), dpi=120)
-    axes.plot(list(MOSHI), list(MOSHI.values()), "s--", color="#999999", label="moshi 0.2.13")
+    theirs = [(r["sessions"], r["tick_ms"]["p50"]) for r in peers]
+    axes.plot(*zip(*theirs, strict=True), "s--", color="#999999", label=peers[0]["peer"])
     for window, colour in (("full", "#c0392b"), ("minute", "#2471a3"), ("empty", "#1e8449")):
         line = [
             (r["sessions"], r["tick_ms"]["p50"])
