@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shutil
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -29,7 +30,7 @@ from rtc_agent.training.keyed import keyed_state
 from rtc_agent.training.lm_training import LmRun, LmTrainer
 from rtc_agent.training.model_folder import ModelContents, write_model
 from rtc_agent.training.stage import Intervals, Report, Trainer, read_state, run_stage
-from rtc_agent.training.tokenizer import train_tokenizer
+from rtc_agent.training.tokenizer import TOKENIZER, train_tokenizer
 
 Stage = Literal["codec", "decoder", "lm", "export"]
 STAGES: tuple[Stage, ...] = ("codec", "decoder", "lm", "export")
@@ -190,10 +191,23 @@ class Pipeline:
         return assemble_mimi(self.spec.mimi, lambda key, _: narrow[key])
 
     def _tokenizer(self) -> Path:
-        """The tokenizer's file, made when it is not there."""
-        path = self.out / "tokenizer.model"
+        """The tokenizer's file: what is there already, or came with the data, or is made now.
+
+        Raises:
+            CheckpointError: it has more pieces than the model.
+        """
+        path = self.out / TOKENIZER
         if not path.exists():
-            train_tokenizer(self.data.texts, path, self.spec.lm)
+            made = self.data.tokenizer
+            if made is None:
+                train_tokenizer(self.data.texts, path, self.spec.lm)
+            else:
+                shutil.copyfile(made, path)
+        pieces = ModelText(path).pieces
+        if pieces > self.spec.lm.text_card:
+            raise CheckpointError(
+                f"{path} has {pieces} pieces, the model {self.spec.lm.text_card}."
+            )
         return path
 
 
@@ -204,6 +218,11 @@ class ModelText:
         from sentencepiece import SentencePieceProcessor
 
         self._processor = SentencePieceProcessor(model_file=str(path))
+
+    @property
+    def pieces(self) -> int:
+        """How many it knows."""
+        return int(self._processor.vocab_size())
 
     def encode(self, text: str, /) -> list[int]:
         ids: list[int] = self._processor.encode(text)

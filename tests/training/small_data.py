@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -203,6 +204,7 @@ class SmallData:
     prompts: float = 0.0
     book: SmallBook = SmallBook()
     texts: Sequence[str] = (GREETING, *REPLIES, *QUESTIONS, "<system> Nova <system>")
+    tokenizer: Path | None = None
     kinds: int = len(QUESTIONS)
     examples: Sequence[str] = QUESTIONS[:2]
     greeting: str = GREETING

@@ -29,6 +29,8 @@ from rtc_agent.training.data.synthesis.flite import MEAN_PITCH, Flite, library_f
 from rtc_agent.training.data.synthesis.gnuspeech import speak_gnuspeech
 from rtc_agent.training.data.texts import names, out_of_domain
 from rtc_agent.training.data.texts.intents import STILL_THERE, demo_domain
+from rtc_agent.training.demo_spec import DEMO_SPEC
+from rtc_agent.training.tokenizer import TOKENIZER, train_tokenizer
 
 _LIBRARIES, _CALLERS, _EVALUATION = "lib", "callers", "evaluation"
 _GNUSPEECH = "gnuspeech"
@@ -65,14 +67,13 @@ class DemoData:
     @property
     def texts(self) -> Sequence[str]:
         """Lines to train the tokenizer on, repeated by how often they are said; personas too."""
-        rng = np.random.default_rng(_TEXTS_SEED)
-        domain = demo_domain()
-        return [
-            *[text for text, _ in domain.replies()] * 30,
-            *[wrap_persona(text) for text in names.personas()] * 4,
-            *[said for intent in domain.intents.values() for said in intent.says] * 6,
-            *(out_of_domain.draw(rng) for _ in range(_OUTSIDE_TEXTS)),
-        ]
+        return training_texts()
+
+    @property
+    def tokenizer(self) -> Path | None:
+        """Made with the folder."""
+        path = self._folder / TOKENIZER
+        return path if path.exists() else None
 
     @property
     def kinds(self) -> int:
@@ -111,6 +112,18 @@ class DemoData:
         )
 
 
+def training_texts() -> Sequence[str]:
+    """As `DemoData.texts`, which takes no folder."""
+    rng = np.random.default_rng(_TEXTS_SEED)
+    domain = demo_domain()
+    return [
+        *[text for text, _ in domain.replies()] * 30,
+        *[wrap_persona(text) for text in names.personas()] * 4,
+        *[said for intent in domain.intents.values() for said in intent.says] * 6,
+        *(out_of_domain.draw(rng) for _ in range(_OUTSIDE_TEXTS)),
+    ]
+
+
 def open_data(folder: Path) -> DemoData:
     """The data in a folder that `prepare` made.
 
@@ -146,6 +159,10 @@ def prepare(
     if not (folder / "book.json").exists():
         report("rendering the agent's sentences")
         render_book(Flite((VOICE,), libraries)).save(folder)
+    tokenizer = folder / TOKENIZER
+    if not tokenizer.exists():
+        report("making the tokenizer")
+        train_tokenizer(training_texts(), tokenizer, DEMO_SPEC.lm)
     report("speaking the evaluation's callers")
     speak_sets(folder / _EVALUATION, evaluated, libraries)
     if gnuspeech is not None and not (folder / _CALLERS / f"{_GNUSPEECH}.json").exists():

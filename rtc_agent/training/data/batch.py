@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
@@ -204,6 +205,11 @@ class TrainingData(Protocol):
     @property
     def texts(self) -> Sequence[str]:
         """Lines to train the tokenizer on, repeated by how often they are said; personas too."""
+        ...
+
+    @property
+    def tokenizer(self) -> Path | None:
+        """The file of a tokenizer that was made of `texts` already."""
         ...
 
     @property

@@ -14,6 +14,7 @@ from rtc_agent.training.data.book import Book
 from rtc_agent.training.data.pool import Recordings
 from rtc_agent.training.data.synthesis.festival import VOICES
 from rtc_agent.training.data.texts.intents import SORRY, demo_domain
+from rtc_agent.training.tokenizer import TOKENIZER
 from tests.training.data.toys import ToyPool, WordTokenizer, hum, toy_book
 
 
@@ -72,3 +73,9 @@ def test_a_folder_that_is_not_prepared_is_told(tmp_path: Path) -> None:
     toy.save(tmp_path)
     with pytest.raises(ConfigError, match="prepare"):
         DemoData(tmp_path)
+
+
+def test_the_tokenizer_that_was_made_with_it_is_told(folder: Path) -> None:
+    assert DemoData(folder).tokenizer is None
+    (folder / TOKENIZER).write_bytes(b"made")
+    assert DemoData(folder).tokenizer == folder / TOKENIZER
