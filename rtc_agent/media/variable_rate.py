@@ -43,7 +43,8 @@ class VariableRateReader:
 
     def surplus(self) -> int:
         """Samples fed beyond what was needed so far."""
-        return len(self._line) - (int(self._place) + HALF)
+        # A place that rounding put at the next sample has been read up to here all the same.
+        return max(0, len(self._line) - (int(self._place) + HALF))
 
     def feed(self, pcm: Pcm) -> None:
         self._line = np.concatenate([self._line, pcm])
