@@ -10,7 +10,7 @@ import pytest
 PROGRAM = """
 import logging, os
 logging.basicConfig()
-os.nice(15)
+os.setpriority(os.PRIO_PROCESS, 0, 15)
 {refuse}
 from rtc_agent.cluster.niceness import come_first
 come_first()
