@@ -34,6 +34,13 @@ def train_demo(
     workers: Annotated[
         int, typer.Option(min=0, help="Processes that make conversations ahead.")
     ] = 0,
+    compiled: Annotated[
+        bool | None,
+        typer.Option(
+            "--compile/--no-compile",
+            help="Compile the language model's step; a minute, then fewer launches. On a GPU: on.",
+        ),
+    ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="One JSON object as the last line.")
     ] = False,
@@ -57,14 +64,16 @@ def train_demo(
     with json_refusal(as_json):
         if stage not in (*STAGES, "all"):
             raise ConfigError(f"{stage!r} is no stage; there are {', '.join(STAGES)} and all.")
+        on = choose_device(device)
+        compiler = "inductor" if (on.type == "cuda" if compiled is None else compiled) else None
         pipeline = Pipeline(
             out,
             open_data(data),
             Line(),
-            choose_device(device),
+            on,
             lambda line: typer.echo(line, err=True),
             seconds=Seconds(seconds_codec, seconds_decoder, seconds_lm),
-            runs=replace(Runs(), lm=replace(LmRun(), workers=workers)),
+            runs=replace(Runs(), lm=replace(LmRun(), workers=workers, compiler=compiler)),
             run_seconds=math.inf if seconds is None else seconds,
         )
         done: dict[str, bool] = {}

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from rtc_agent.model.quantised import (
@@ -137,6 +138,9 @@ def assemble_lm(
 
     def stack(keys: list[str], spare_rows: int = 0) -> Tensor:
         first = fetch(keys[0], None)
+        if first.requires_grad:
+            # In training one operation, and one gradient of it, is worth more than memory.
+            return F.pad(torch.stack([fetch(key, None) for key in keys]), (0, 0, 0, spare_rows))
         rows = first.shape[0]
         out = first.new_zeros((len(keys), rows + spare_rows, *first.shape[1:]))
         out[0, :rows] = first

@@ -70,31 +70,41 @@ class Encoder:
         self.silence, self.sine = reference_codes(codec)
 
     @torch.no_grad()
-    def encode(self, batch: ConversationBatch, chance: torch.Generator) -> Encoded:
-        """Add room, line and noise, and encode."""
+    def encode(
+        self, batch: ConversationBatch, chance: torch.Generator, clean: bool = False
+    ) -> Encoded:
+        """Add room, line and noise, unless it is to stay clean, and encode."""
         looked_up = batch.words, batch.spans, batch.span_words
+        prompts, voices, clips = (
+            t.tolist() for t in (batch.prompt_frames, batch.voice, batch.voice_frames)
+        )
         batch = batch.to(self._device)
-        heard, _ = self._augment(batch.caller, batch.agent, chance)
+        heard = batch.caller
+        if not clean:
+            heard, _ = self._augment(heard, batch.agent, chance)
         user, agent = (self._codec.encode(pcm).transpose(1, 2) for pcm in (heard, batch.agent))
         n, total = batch.text.shape
         frames = torch.empty((n, COLUMN_ROWS, total), dtype=torch.int16, device=self._device)
         frames[:, TEXT_ROW] = batch.text
-        for row, prompt in enumerate(batch.prompt_frames.tolist()):
+        for row, (prompt, voice, clip) in enumerate(zip(prompts, voices, clips, strict=True)):
             live = total - prompt
-            frames[row, AGENT_ROWS, prompt:] = agent[row, :, :live].short()
-            frames[row, USER_ROWS, prompt:] = user[row, :, :live].short()
-            frames[row, AGENT_ROWS, :prompt] = self.silence[:, None].short()
-            frames[row, USER_ROWS, :prompt] = self.sine[:, None].short()
-            voice, length = int(batch.voice[row]), int(batch.voice_frames[row])
+            frames[row, AGENT_ROWS, prompt:] = agent[row, :, :live]
+            frames[row, USER_ROWS, prompt:] = user[row, :, :live]
+            if prompt:
+                frames[row, AGENT_ROWS, :prompt] = self.silence[:, None]
+                frames[row, USER_ROWS, :prompt] = self.sine[:, None]
             if voice != IGNORE:
-                frames[row, AGENT_ROWS, :length] = self._voice(voice)[:, :length].short()
+                frames[row, AGENT_ROWS, :clip] = self._voice(voice)[:, :clip]
+        words, spans, counts = (t.cpu().short() for t in looked_up)
         return Encoded(
             frames=frames,
             text_weight=batch.text_weight.half(),
             speaking=batch.speaking,
             prompt_frames=batch.prompt_frames,
             reply=batch.reply.short(),
-            **dict(zip(_LOOKED_UP, (t.cpu().short() for t in looked_up), strict=True)),
+            words=words,
+            spans=spans,
+            span_words=counts,
         )
 
     def _voice(self, index: int) -> Tensor:
@@ -131,8 +141,6 @@ class ConversationStore:
 
     def add(self, fresh: Encoded) -> None:
         """Put in new ones, the oldest going where there is no room."""
-        places = [(self.added + i) % self._capacity for i in range(len(fresh))]
-        at = torch.tensor(places)
         for name in Encoded.__slots__:
             value = getattr(fresh, name)
             held = self._held.get(name)
@@ -140,14 +148,21 @@ class ConversationStore:
                 held = value.new_zeros((self._capacity, *value.shape[1:]))
             # Callers say more or less in one batch than in another.
             held, value = _same_length(held, value, name)
-            held[at.to(held.device)] = value
+            at = self.added % self._capacity
+            room = self._capacity - at
+            held[at : at + len(value)] = value[:room]
+            held[: len(value[room:])] = value[room:]
             self._held[name] = held
         self.added += len(fresh)
 
     def draw(self, n: int, chance: torch.Generator) -> Encoded:
         """n of them, each any; `chance` is the CPU's."""
-        index = torch.randint(len(self), (n,), generator=chance)
-        return Encoded(**{name: held[index.to(held.device)] for name, held in self._held.items()})
+        here = torch.randint(len(self), (n,), generator=chance)
+        there = onto(self._held["frames"].device, here)
+        drawn = {
+            name: held[here if name in _LOOKED_UP else there] for name, held in self._held.items()
+        }
+        return Encoded(**drawn)
 
     def state(self) -> dict[str, Any]:
         held = {name: tensor[: len(self)].cpu() for name, tensor in self._held.items()}
@@ -161,6 +176,13 @@ class ConversationStore:
             held = tensor.new_zeros((self._capacity, *tensor.shape[1:]), device=place)
             held[: len(tensor)] = tensor.to(place)
             self._held[name] = held
+
+
+def onto(device: torch.device, tensor: Tensor) -> Tensor:
+    """A tensor of the CPU's on a device, without waiting for what that still has to do."""
+    if device.type == "cuda":
+        tensor = tensor.pin_memory()
+    return tensor.to(device, non_blocking=True)
 
 
 def _same_length(held: Tensor, value: Tensor, name: str) -> tuple[Tensor, Tensor]:

@@ -58,7 +58,7 @@ class Trainer(Protocol):
 class Intervals:
     """Seconds of training between what is not training."""
 
-    report_s: float = 5.0
+    report_s: float = 15.0
     save_s: float = 120.0
 
 

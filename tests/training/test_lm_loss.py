@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from rtc_agent.model.mimi_weights import assemble_mimi
 from rtc_agent.model.spec import AGENT_ROWS, TEXT_ROW, USER_ROWS
-from rtc_agent.model.weights import assemble_lm
 from rtc_agent.training.codec_net import OfflineCodec
 from rtc_agent.training.conversations import ConversationStore, Encoded, Encoder
 from rtc_agent.training.lm_init import new_lm
-from rtc_agent.training.lm_loss import (
-    AuxiliaryHeads,
-    LmObjective,
-    Losses,
-    _collapsed,
-    _utterances,
-    edit_distance,
-)
+from rtc_agent.training.lm_loss import LmObjective, Losses, _with_errors
+from rtc_agent.training.lm_pass import AuxiliaryHeads
+from rtc_agent.training.lm_words import collapsed, edit_distance, utterances
 from tests.training.small_data import CLASSES, SmallBook, SmallSource, WordPieces, plain
 from tests.training.test_resuming import SPEC, placed_codec
 
@@ -49,9 +45,8 @@ def given(encoder: Encoder) -> Encoded:
 def _losses(given: Encoded, mixed: bool = False) -> Losses:
     heads = AuxiliaryHeads(SPEC.lm, len(CLASSES), 0)
     tensors = new_lm(SPEC.lm, 0)
-    weights = assemble_lm(SPEC.lm, tensors.fetch)
-    objective = LmObjective(SPEC.lm, heads, 0, mixed)
-    losses = objective.losses(weights, given, 0.5, torch.Generator().manual_seed(1))
+    objective = LmObjective(SPEC.lm, tensors, heads, 0, mixed)
+    losses = objective.losses(given, 0.5, torch.Generator().manual_seed(1))
     losses.total.backward()
     for parameter in (*tensors.parameters(), *heads.parameters()):
         assert parameter.grad is not None and parameter.grad.isfinite().all()
@@ -104,7 +99,9 @@ def test_a_name_weighs_what_it_is_given(given: Encoded) -> None:
 
 
 def test_every_utterance_is_read_in_its_own_frames(given: Encoded) -> None:
-    (rows, places), lengths, ids, counts = _utterances(given, FRAMES - 1)
+    said = utterances(given, FRAMES - 1)
+    lengths, ids, counts = said.lengths, said.ids, said.counts
+    rows, places = said.places // (FRAMES - 1), said.places % (FRAMES - 1)
     assert len(lengths) == int((given.span_words > 0).sum()) > 3
     seen = 0
     for row in range(len(given)):
@@ -124,7 +121,7 @@ def test_words_are_compared_by_edits() -> None:
     assert edit_distance([1, 2, 3], [1, 3]) == 1
     assert edit_distance([], [1, 3]) == 2
     assert edit_distance([1, 2], [2, 1]) == 2
-    assert _collapsed([3, 5, 5, 3, 5, 6, 3], 3) == [5, 5, 6]
+    assert collapsed([3, 5, 5, 3, 5, 6, 3], 3) == [5, 5, 6]
 
 
 def test_a_store_keeps_the_latest(encoder: Encoder) -> None:
@@ -153,3 +150,55 @@ def _only_agent(samples: np.ndarray) -> object:
     batch.agent.zero_()
     batch.agent[0, : len(samples)] = torch.from_numpy(samples)
     return batch
+
+
+def test_a_compiled_step_is_traced_whole_and_teaches_the_same(given: Encoded) -> None:
+    plain, compiled = (_gradients(given, compiler) for compiler in (None, "aot_eager"))
+    for name, gradient in plain.items():
+        torch.testing.assert_close(compiled[name], gradient, rtol=1e-4, atol=1e-6, msg=name)
+
+
+def _gradients(given: Encoded, compiler: str | None) -> dict[str, torch.Tensor]:
+    """By parameter, after a first batch and a second; and the losses."""
+    heads, tensors = AuxiliaryHeads(SPEC.lm, len(CLASSES), 0), new_lm(SPEC.lm, 0)
+    objective = LmObjective(SPEC.lm, tensors, heads, 0, mixed=False, compiler=compiler)
+    chance = torch.Generator().manual_seed(1)
+    for _ in range(2):
+        losses = objective.losses(given, 0.5, chance)
+        losses.total.backward()
+    found = {name: getattr(losses, name).detach() for name in Losses.__slots__}
+    named = (*tensors.named_parameters(), *heads.named_parameters())
+    return found | {name: p.grad for name, p in named if p.grad is not None}
+
+
+class _Waits(TorchDispatchMode):
+    """Notes what has to wait for a device to say how much there is of something."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[str] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = func.name()
+        by_mask = name in ("aten::index.Tensor", "aten::index_put_") and any(
+            index is not None and index.dtype == torch.bool for index in args[1]
+        )
+        if by_mask or name in ("aten::_local_scalar_dense", "aten::nonzero"):
+            self.seen.append(name)
+        return func(*args, **(kwargs or {}))
+
+
+def test_a_step_waits_for_nothing(given: Encoded) -> None:
+    heads, tensors = AuxiliaryHeads(SPEC.lm, len(CLASSES), 0), new_lm(SPEC.lm, 0)
+    objective = LmObjective(SPEC.lm, tensors, heads, 0, mixed=False)
+    targets, chance = objective._targets(given), torch.Generator().manual_seed(1)
+    order = torch.rand(targets.live.shape, generator=chance)
+    with _Waits() as waits:
+        heard = _with_errors(SPEC.lm, targets.heard, chance)
+        fixed = (targets.coming, targets.live, targets.speaking, targets.weight, targets.reply)
+        losses = objective._forward(heard, *fixed, order)
+        (losses.text + losses.codes.sum() + losses.reply + losses.tapped.mean()).backward()
+    assert not waits.seen
+    with _Waits() as waits:
+        objective.scores(given)
+    assert waits.seen
