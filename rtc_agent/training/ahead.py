@@ -5,14 +5,15 @@ from __future__ import annotations
 import multiprocessing
 import tempfile
 from collections import deque
-from concurrent.futures import Future, ProcessPoolExecutor
-from dataclasses import fields, replace
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from rtc_agent.training.conversations import onto
 from rtc_agent.training.data.batch import ConversationBatch, ConversationSource
 
 _FULL_SCALE = 32767
@@ -49,25 +50,36 @@ class BatchesAhead:
             )
             for number in range(first, first + workers + 1):
                 self._coming.append(self._workers.submit(_make, number))
+            # Reading takes a while too, and lets other threads work.
+            self._reader = ThreadPoolExecutor(1)
+            self._read = self._reader.submit(self._fetch, self._workers, first)
 
     def next(self, device: torch.device) -> ConversationBatch:
-        """The next batch, on a device."""
+        """The next batch: waveforms on a device, all else on the CPU."""
         number = self._next
         self._next += 1
         if self._workers is None:
             return _unpacked(_packed(self._source, self._n, self._seed, number), device)
-        made = self._coming.popleft().result()
-        self._coming.append(self._workers.submit(_make, number + len(self._coming) + 1))
-        packed = torch.load(str(made), mmap=True, weights_only=True)
-        batch = _unpacked(packed, device)
-        made.unlink()
-        return batch
+        packed = self._read.result()
+        self._read = self._reader.submit(self._fetch, self._workers, number + 1)
+        return _unpacked(packed, device)
 
     def close(self) -> None:
         """End the processes."""
         if self._workers is not None:
             self._workers.shutdown(cancel_futures=True)
+            self._reader.shutdown(cancel_futures=True)
             self._folder.cleanup()
+
+    def _fetch(self, workers: ProcessPoolExecutor, number: int) -> dict[str, Tensor]:
+        """Batch `number`, and another one begun in its place."""
+        made = self._coming.popleft().result()
+        self._coming.append(workers.submit(_make, number + len(self._coming) + 1))
+        packed: dict[str, Tensor] = torch.load(made, weights_only=True)
+        made.unlink()
+        if torch.cuda.is_initialized():
+            packed |= {name: packed[name].pin_memory() for name in _WAVEFORMS}
+        return packed
 
 
 _mine: tuple[ConversationSource, int, int, Path] | None = None
@@ -100,5 +112,6 @@ def _packed(source: ConversationSource, n: int, seed: int, number: int) -> dict[
 
 
 def _unpacked(packed: dict[str, Tensor], device: torch.device) -> ConversationBatch:
-    batch = ConversationBatch(**packed).to(device)
-    return replace(batch, **{n: getattr(batch, n).float() / _FULL_SCALE for n in _WAVEFORMS})
+    """Waveforms widened on the device; what says where to look stays here."""
+    wide = {name: onto(device, packed[name]).float() / _FULL_SCALE for name in _WAVEFORMS}
+    return ConversationBatch(**packed | wide)
