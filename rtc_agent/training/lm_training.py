@@ -101,17 +101,18 @@ class LmTrainer:
         self._made = 0
         self._ahead: BatchesAhead | None = None
         self._step = 0
+        self._began = 0
         self._validation: tuple[Encoded, Encoded] | None = None
 
     def step(self, progress: float) -> None:
         """As `Trainer.step`."""
         run = self._run
-        while self._made < run.first:
+        while self._store.added < run.first * run.made_at_once:
             self._add()
         if self._step and self._step % run.every == 0 and progress < _NO_NEW:
             self._add()
         given = self._store.draw(run.batch, self._drawing)
-        factor = cosine(progress, self._step, warm_up=run.warm_up, last=0.02)
+        factor = cosine(progress, self._step - self._began, warm_up=run.warm_up, last=0.02)
         for group in self._optimizer.param_groups:
             group["lr"] = run.peak * factor
         losses = self._objective.losses(given, _words_weight(progress), self._chance)
@@ -168,19 +169,23 @@ class LmTrainer:
             "store": self._store.state(),
             "made": self._made,
             "step": self._step,
+            "began": self._began,
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """As `Trainer.restore`."""
+        """As `Trainer.restore`; of weights alone, with a new optimiser and new conversations."""
         self.tensors.load_state_dict(state["tensors"])
         self._heads.load_state_dict(state["heads"])
+        self._made, self._step = state["made"], state["step"]
+        self.close()
+        if "optimizer" not in state:
+            self._began = self._step
+            return
+        self._began = state["began"]
         self._optimizer.load_state_dict(state["optimizer"])
         self._chance.set_state(state["chance"])
         self._drawing.set_state(state["drawing"])
         self._store.restore(state["store"], self._device)
-        self._made = state["made"]
-        self._step = state["step"]
-        self.close()
 
     def close(self) -> None:
         """End what makes conversations ahead."""

@@ -29,7 +29,7 @@ from rtc_agent.training.eight_bit import rounded
 from rtc_agent.training.keyed import keyed_state
 from rtc_agent.training.lm_training import LmRun, LmTrainer
 from rtc_agent.training.model_folder import ModelContents, write_model
-from rtc_agent.training.stage import Intervals, Report, Trainer, read_state, run_stage
+from rtc_agent.training.stage import Intervals, Report, Trainer, has_state, read_state, run_stage
 from rtc_agent.training.tokenizer import TOKENIZER, train_tokenizer
 
 Stage = Literal["codec", "decoder", "lm", "export"]
@@ -144,10 +144,9 @@ class Pipeline:
 
     def _export(self) -> bool:
         use_exact_float32()
-        decoder = self.out / "decoder.state"
         codec = (
             self._tensors("decoder", self.seconds.decoder)
-            if decoder.exists()
+            if has_state(self._state("decoder"))
             else self._tensors("codec", self.seconds.codec)
         )
         lm = self._tensors("lm", self.seconds.lm)

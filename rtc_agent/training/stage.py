@@ -14,6 +14,7 @@ import torch
 
 from rtc_agent.errors import CheckpointError, TrainingFailed
 from rtc_agent.training.budget import Budget, Every
+from rtc_agent.training.slim import read_slim, slim_files
 
 Report = Callable[[str], None]
 
@@ -51,7 +52,13 @@ class Trainer(Protocol):
         """All that a resumed run needs to go on as this one would have: tensors and numbers."""
         ...
 
-    def restore(self, state: Mapping[str, Any]) -> None: ...
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from what `state` gave.
+
+        Raises:
+            KeyError: it is weights alone, and this stage needs more.
+        """
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,12 +143,23 @@ def _line(name: str, step: int, budget: Budget, findings: Findings) -> str:
 
 def _resume(trainer: Trainer, budget: Budget, checkpoint: Path) -> int:
     """The step to go on at; 0 where there is no checkpoint."""
-    if not checkpoint.exists():
+    if not has_state(checkpoint):
         return 0
     state = read_state(checkpoint)
-    trainer.restore(state["trainer"])
     budget.spent = float(state["spent"])
+    if not budget.over:
+        try:
+            trainer.restore(state["trainer"])
+        except KeyError as error:
+            raise CheckpointError(
+                f"{trainer.name} cannot go on from its weights alone: {error} is missing."
+            ) from error
     return int(state["step"])
+
+
+def has_state(checkpoint: Path) -> bool:
+    """Whether there is one, or files of weights that stand in for it."""
+    return checkpoint.exists() or bool(slim_files(checkpoint))
 
 
 def _save(trainer: Trainer, budget: Budget, checkpoint: Path, step: int) -> None:
@@ -152,11 +170,13 @@ def _save(trainer: Trainer, budget: Budget, checkpoint: Path, step: int) -> None
 
 
 def read_state(checkpoint: Path) -> dict[str, Any]:
-    """What `run_stage` saved, on the CPU.
+    """What `run_stage` saved, or what `rtc_agent.training.slim` left of it, on the CPU.
 
     Raises:
         CheckpointError: there is nothing, or it is damaged.
     """
+    if not checkpoint.exists() and slim_files(checkpoint):
+        return read_slim(checkpoint)
     try:
         state: dict[str, Any] = torch.load(checkpoint, map_location="cpu", weights_only=True)
     except FileNotFoundError:
