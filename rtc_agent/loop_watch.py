@@ -6,6 +6,7 @@ Everything of a call but the model's step runs on the loop, so that its lag is t
 from __future__ import annotations
 
 import asyncio
+import linecache
 import logging
 import selectors
 import sys
@@ -92,4 +93,7 @@ def _stack(thread: int) -> str:
         return "  (its thread is gone)"
     if frame.f_code.co_filename == selectors.__file__:
         return "  (nothing runs on it: the machine has given it no time)"
-    return "".join(traceback.format_stack(frame)[-STACK_FRAMES:]).rstrip()
+    lines = "".join(traceback.format_stack(frame, STACK_FRAMES)).rstrip()
+    # It keeps every file that it quotes from whole, a megabyte and more with time.
+    linecache.clearcache()
+    return lines

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import linecache
 import time
 
 import pytest
@@ -30,6 +31,7 @@ async def test_a_stall_is_measured_and_its_place_logged(caplog: pytest.LogCaptur
     assert "hold_the_loop_up" in caplog.text
     assert caplog.text.count("has not turned") == 1, "one warning for a while"
     assert STALL_S < 0.4
+    assert __file__ not in linecache.cache, "no source stays in memory for having been quoted"
 
 
 async def test_a_stall_that_harms_nobody_is_measured_alone(

@@ -273,12 +273,16 @@ class CallRegistry:
     async def _check_all(self) -> None:
         while True:
             await self._clock.sleep_until(self._clock.now() + CHECK_EVERY_S)
-            for call in self:
-                try:
-                    call.check()
-                except Exception:
-                    log.exception("a call failed; only it ends", extra={"call_id": call.ids.public})
-                    call.end(EndReason.AGENT_FAILED)
+            self._check()
+
+    def _check(self) -> None:
+        """Not in the task itself, whose variable would keep the last call until the next one."""
+        for call in self:
+            try:
+                call.check()
+            except Exception:
+                log.exception("a call failed; only it ends", extra={"call_id": call.ids.public})
+                call.end(EndReason.AGENT_FAILED)
 
 
 def _refuse_ended(reason: EndReason) -> None:

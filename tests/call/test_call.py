@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
+import weakref
 from dataclasses import replace
 
 import numpy as np
@@ -121,6 +123,19 @@ async def test_hanging_up_frees_the_slot_and_closes_the_transport_after_a_farewe
         assert len(bench.registry) == 0
         await asyncio.sleep(FAREWELL_S * 1.5)
         assert transport.closed == 1
+
+
+async def test_nothing_keeps_a_call_that_is_over() -> None:
+    async with call_bench(FakeStepper(slots=1)) as bench:
+        call, transport = await bench.live()
+        await bench.run(1.0, transport)
+        call.end(EndReason.HANGUP)
+        await asyncio.sleep(FAREWELL_S * 1.5)
+        await bench.run(1.0)
+        ended = weakref.ref(call)
+        del call, transport
+        gc.collect()
+        assert ended() is None, gc.get_referrers(ended())
 
 
 async def test_a_muted_caller_is_not_heard_even_if_packets_go_on() -> None:
