@@ -1,25 +1,12 @@
-# Sourced by the others, in the repository's root on a machine that is lent for commands of ten minutes each. Files in $OUT come back; /tmp lasts between commands.
+# Sourced by the others, on a machine that is lent for commands of ten minutes each. What is in $OUT
+# comes back after each; /tmp, and what runs in a session of its own, last between them.
 set -o pipefail
-export PYTHONUNBUFFERED=1 PYTHONPATH=/tmp/site:$PWD OMP_NUM_THREADS=2
-T=/tmp/train; D=/tmp/data; B=$(date +%s)
-mkdir -p $T
-[ -d /tmp/site ] || python3 -m pip install -q --no-index --no-deps --no-compile --no-cache-dir --target /tmp/site .demo/whl/*.whl || exit 9
-[ -d $D ] || { mkdir $D.part && tar -C $D.part -xf .demo/data.tar.xz && mv $D.part $D; } || exit 9
-demo() { python3 -m rtc_agent train-demo --data $D --out $O --device cuda:0 "$@"; }
-left() { echo $(( $1 - ($(date +%s) - B) )); }
-# Weights of a state, in float16 and without the optimizer, as files that fit what may come back.
-slim() { python3 - "$1" "$2" <<'P'
-import sys, torch
-s = torch.load(sys.argv[1], map_location="cpu", weights_only=True)
-t = {k: v.half() if v.is_floating_point() else v for k, v in s["trainer"]["tensors"].items()}
-torch.save({"trainer": {"tensors": t}, "spent": s["spent"], "step": s["step"]}, sys.argv[2])
-P
-}
-S="--seconds-codec 270 --seconds-decoder 150 --seconds-lm 600"
-# Export; without the decoder's fine-tuning if that did not come to its end.
-export_model() {
-  demo --stage export $S 2>&1 | tee -a $OUT/export.log && return
-  [ -e $O/decoder.state ] || return 1
-  mv $O/decoder.state $O/decoder.unfinished
-  demo --stage export $S 2>&1 | tee -a $OUT/export.log
-}
+export PYTHONUNBUFFERED=1 PYTHONPATH=/tmp/site:/tmp/tree OMP_NUM_THREADS=2
+export TORCHINDUCTOR_CACHE_DIR=/tmp/inductor
+T=/tmp/train D=/tmp/data Q=/tmp/logs
+# The same throughout one training, on however many machines: rates follow the part that is over.
+S="--seconds-codec 270 --seconds-decoder 150 --seconds-lm ${SECONDS_LM:-1000}"
+DEMO="python3 -m rtc_agent train-demo --data $D --out $T --device cuda:0 $S"
+# Seconds after start.sh at which nothing is begun any more, and everything is over.
+ENDS=${ENDS:-1560}
+left() { echo $(( $(cat $Q/began) + ENDS - $1 - $(date +%s) )); }

@@ -16,7 +16,7 @@ from rtc_agent.training.conversations import ConversationStore, Encoded, Encoder
 from rtc_agent.training.data.batch import ConversationSource
 from rtc_agent.training.keyed import decay_groups
 from rtc_agent.training.lm_init import is_embedding, new_lm
-from rtc_agent.training.lm_loss import LmObjective
+from rtc_agent.training.lm_loss import LmObjective, Losses
 from rtc_agent.training.lm_pass import AuxiliaryHeads
 from rtc_agent.training.stage import Findings
 
@@ -102,6 +102,8 @@ class LmTrainer:
         self._ahead: BatchesAhead | None = None
         self._step = 0
         self._began = 0
+        self.last: Losses
+        """Of the latest step."""
         self._validation: tuple[Encoded, Encoded] | None = None
 
     def step(self, progress: float) -> None:
@@ -118,10 +120,11 @@ class LmTrainer:
         losses = self._objective.losses(given, _words_weight(progress), self._chance)
         self._optimizer.zero_grad(set_to_none=True)
         losses.total.backward()
+        losses.total = losses.total.detach()
         torch.nn.utils.clip_grad_norm_(self._parameters, 1.0)
         self._optimizer.step()
         self._step += 1
-        self._losses = losses
+        self.last = losses
 
     def findings(self, progress: float) -> Findings:
         """As `Trainer.findings`."""
@@ -133,7 +136,7 @@ class LmTrainer:
                 self._encoder.encode(batch, chance),
                 self._encoder.encode(batch, chance, clean=True),
             )
-        losses = self._losses
+        losses = self.last
         figures: dict[str, float | list[float]] = {
             "text": float(losses.text),
             "codes": losses.codes.tolist(),

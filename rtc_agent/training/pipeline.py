@@ -118,7 +118,12 @@ class Pipeline:
         )
         return self._train(trainer, self.seconds.decoder)
 
-    def _lm(self) -> bool:
+    def lm_trainer(self) -> LmTrainer:
+        """What the stage `lm` runs.
+
+        Raises:
+            CheckpointError: the stage `codec` is not done.
+        """
         codec = self._codec_weights(self._tensors("codec", self.seconds.codec))
         # The codes of silence and of the tone, which fill prompts, are those of a call: exact.
         use_exact_float32()
@@ -129,14 +134,11 @@ class Pipeline:
         _use_fast_float32()
         tokenizer = ModelText(self._tokenizer())
         source = self.data.source(tokenizer, self.data.pool())
-        trainer = LmTrainer(
-            self.spec.lm,
-            encoder,
-            source,
-            len(self.data.book.replies),
-            self.device,
-            self.runs.lm,
-        )
+        replies = len(self.data.book.replies)
+        return LmTrainer(self.spec.lm, encoder, source, replies, self.device, self.runs.lm)
+
+    def _lm(self) -> bool:
+        trainer = self.lm_trainer()
         try:
             return self._train(trainer, self.seconds.lm)
         finally:
