@@ -41,6 +41,8 @@ logger = logging.getLogger(__name__)
 TELEPHONE_EVENT = "telephone-event"
 _JITTER_BUFFER = "_RTCRtpReceiver__jitter_buffer"
 _ICE_TRANSPORTS = "_RTCPeerConnection__iceTransports"
+_SCTP_TASKS = ("_data_channel_flush", "_transmit", "_transmit_reconfig", "_send_reconfig_param")
+"""Sent without being awaited."""
 _DTLS_CIPHERS = (
     b"ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-ECDSA-CHACHA20-POLY1305:"
     b"ECDHE-ECDSA-AES256-GCM-SHA384:ECDHE-ECDSA-AES128-SHA:ECDHE-ECDSA-AES256-SHA:"
@@ -64,7 +66,7 @@ def check() -> list[str]:
     """What moved in the installed aiortc and aioice; empty if every touch still fits."""
     needed: list[tuple[object, str]] = [
         (RTCCertificate, "_create_ssl_context"),
-        (RTCSctpTransport, "_data_channel_flush"),
+        *((RTCSctpTransport, name) for name in _SCTP_TASKS),
         (RTCSctpTransport, "_data_channel_receive"),
         (RTCRtpReceiver, "_handle_rtp_packet"),
         (RTCIceTransport, "iceGatherer"),
@@ -124,7 +126,7 @@ def prepare() -> None:
             name,
         )
     _widen_dtls_ciphers()
-    _quiet_data_channel_flush()
+    _quiet_data_channels()
     _register_telephone_event()
     tell_outcomes()
 
@@ -148,23 +150,28 @@ def _widen_dtls_ciphers() -> None:
     RTCCertificate._create_ssl_context = create_ssl_context  # type: ignore[method-assign]
 
 
-def _quiet_data_channel_flush() -> None:
-    """A message sent while the peer vanishes must not become an unretrieved task exception.
+def _quiet_data_channels() -> None:
+    """What a data channel sends while the peer vanishes must not become an unretrieved exception.
 
-    aiortc flushes in a task that nobody awaits. Can go once that task handles ConnectionError.
+    aiortc sends in tasks that nobody awaits: messages, and on timers what was not acknowledged. The
+    timers stop at the error, as they must: nothing else ends the one of `_transmit`. Can go once
+    those tasks handle ConnectionError.
     """
-    original = getattr(RTCSctpTransport, "_data_channel_flush", None)
-    if original is None:
-        return
+    for name in _SCTP_TASKS:
+        original = getattr(RTCSctpTransport, name, None)
+        if original is not None:
+            setattr(RTCSctpTransport, name, _unless_gone(original))
 
-    @functools.wraps(original)
-    async def flush(self: RTCSctpTransport) -> None:
+
+def _unless_gone(send: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:
+    @functools.wraps(send)
+    async def quiet(*args: Any) -> None:
         try:
-            await original(self)
+            await send(*args)
         except ConnectionError as error:
-            logger.debug("data channel message not sent: %s", error)
+            logger.debug("not sent on a data channel: %s", error)
 
-    RTCSctpTransport._data_channel_flush = flush  # type: ignore[method-assign]
+    return quiet
 
 
 def _register_telephone_event() -> None:

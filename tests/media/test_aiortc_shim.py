@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 
 import pytest
@@ -134,6 +135,11 @@ async def test_a_message_to_a_vanished_peer_is_no_stray_exception() -> None:
     sctp.transport._send_data = gone  # type: ignore[method-assign]
     channel.send("hello")
     await asyncio.sleep(0.05)
+    # What was never acknowledged is sent again on a timer, in another such task.
+    sctp._t3_expired()
+    await asyncio.sleep(0.05)
+    assert sctp._t3_handle is None, "a timer without an end would keep the connection for good"
     await asyncio.gather(a.close(), b.close())
+    gc.collect()
     await asyncio.sleep(0.05)
     assert [c for c in unhandled if isinstance(c.get("exception"), ConnectionError)] == []
