@@ -133,6 +133,8 @@ async def test_nothing_grows(tmp_path: Path, workers: str) -> None:
     assert growth < MEMORY_PER_HOUR_MB * max(1.0, 60 / MINUTES)
     assert after.processes == before.processes
     assert after.threads <= before.threads + 4
-    assert after.descriptors <= before.descriptors + 8
+    # Connections to media workers are kept, with an end here and there for each offer at once.
+    kept = 2 * CALLERS if workers != "0" else 0
+    assert after.descriptors <= before.descriptors + 8 + kept
     early, late = settled[: len(settled) // 2], settled[len(settled) // 2 :]
     assert max(each.descriptors for each in late) <= max(e.descriptors for e in early) + 8
