@@ -8,6 +8,7 @@ import os
 import re
 import resource
 import socket
+import threading
 
 import numpy as np
 import pytest
@@ -361,6 +362,19 @@ async def test_an_offer_whose_candidates_come_later() -> None:
     await events.wait_for("connected")
     await caller.close()
     await peer.aclose()
+
+
+async def test_no_thread_decodes_beside_a_call() -> None:
+    before = set(threading.enumerate())
+    caller, peer, _ = await connect()
+    async with asyncio.timeout(10):
+        while any("decoder" in each.name for each in set(threading.enumerate()) - before):
+            await asyncio.sleep(0.02)
+    packets = peer.stats().packets_received
+    async with asyncio.timeout(10):
+        while peer.stats().packets_received <= packets:
+            await asyncio.sleep(0.02)
+    await asyncio.gather(caller.close(), peer.aclose())
 
 
 async def test_a_hundred_answers_leave_nothing_behind() -> None:
