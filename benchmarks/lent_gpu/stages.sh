@@ -24,7 +24,7 @@ fi
 [ $gpus -gt 1 ] && { decoder 1 & }
 # The step as it is must work; compiled it may fail, and then is not used.
 for mode in plain compiled; do
-  on 0 timeout -k 5 ${PROBE:-150} python3 benchmarks/lent_gpu/probe.py $D $T $Q $mode >> $Q/probe.log 2>&1
+  on 0 timeout -k 5 ${PROBE:-220} python3 benchmarks/lent_gpu/probe.py $D $T $Q $mode >> $Q/probe.log 2>&1
   R=$?; note "probe $mode rc $R"
   [ $mode$R = plain0 ] || [ $mode = compiled ] || give_up "probe: see probe.log"
 done
