@@ -377,9 +377,9 @@ def tap_audio(receiver: RTCRtpReceiver, on_packet: Callable[[RtpPacket], None]) 
 def _end_decoder(receiver: Any) -> None:
     """End the thread that aiortc starts to decode: it would wait for the whole call for a frame.
 
-    Each of them has memory of its own from the allocator, which calls that come and go break into
-    pieces: 2 kB more a call resident, with no more in use. Can go once aiortc starts it with the
-    first frame.
+    Each has an arena of its own from the allocator, which calls that come and go break into pieces:
+    1.6 MB after 300 of them, with nothing of it in use. Can go once aiortc starts it with the first
+    frame.
     """
     receive: Callable[..., Awaitable[None]] = receiver.receive
     end: Callable[[], None] | None = getattr(receiver, _STOP_DECODER, None)
