@@ -98,6 +98,13 @@ class Settings(BaseSettings):
     )
     cpu_threads: int = Field(1, ge=1, le=256, description="threads of a model that runs on the CPU")
     sessions: int = Field(4, ge=1, le=1024, description="calls at once; one more gets a 503")
+    banks: int = Field(
+        1,
+        ge=1,
+        le=8,
+        description="equal parts of the sessions, stepped one after another within a frame: a "
+        "caller waits for the step of his part alone",
+    )
     media_workers: int = Field(
         0, ge=0, le=64, description="processes for calls' media; 0: one process does everything"
     )
@@ -241,6 +248,16 @@ class Settings(BaseSettings):
         if len({key.name for key in keys}) < len(keys):
             raise ValueError("two keys have the same name")
         return keys
+
+    @model_validator(mode="after")
+    def _banks_are_equal(self) -> Settings:
+        if self.sessions % self.banks:
+            raise ValueError(
+                f"{self.sessions} sessions cannot be cut into {self.banks} equal banks"
+            )
+        if self.banks > 1 and self.stages is not None:
+            raise ValueError("banks and stages exclude each other; leave one of them out")
+        return self
 
     @model_validator(mode="after")
     def _tls_is_whole(self) -> Settings:

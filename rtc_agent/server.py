@@ -10,9 +10,8 @@ from rtc_agent.call_server import CallServer
 from rtc_agent.clock import Clock, MonotonicClock
 from rtc_agent.config import Settings
 from rtc_agent.engine.agents import create_stepper
-from rtc_agent.engine.local import LocalEngine
 from rtc_agent.engine.pending import PendingEngine
-from rtc_agent.engine.runner import ThreadRunner
+from rtc_agent.engine.staggered import create_engine
 from rtc_agent.exposure import require_keys
 from rtc_agent.garbage import settle
 from rtc_agent.listening import listen, require_local, signals_set
@@ -79,7 +78,7 @@ async def _load(settings: Settings, engine: PendingEngine, clock: Clock) -> None
         engine.report(progress)
 
     choice = await in_daemon_thread(lambda: create_stepper(settings, report))
-    local = LocalEngine(choice.stepper, clock, ThreadRunner(), choice.notice, ThreadRunner())
+    local = create_engine(choice.stepper, clock, choice.notice)
     settle()
     local.start()
     engine.become(local)

@@ -174,6 +174,7 @@ def engine_families(status: EngineStatus) -> Iterator[Metric]:
         "ready": ("Whether the engine works", float(status.ready)),
         "slots": ("Calls that it can hold", status.slots),
         "slots_free": ("Of these, how many it could take", status.slots_free),
+        "banks": ("Parts of the slots that tick apart from each other", status.banks),
     }
     for name, (help_, value) in gauges.items():
         yield GaugeMetricFamily(f"{ENGINE_PREFIX}{name}", help_, value=value)

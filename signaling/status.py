@@ -84,6 +84,7 @@ async def info(request: web.Request) -> web.Response:
             "reconnect_grace_s": parts.registry.limits.reconnect_s,
             "engine": {
                 "ready": status.ready,
+                "banks": status.banks,
                 "ticks": status.ticks,
                 "skipped_ticks": status.skipped_ticks,
                 "step_ms": {"p50": status.step_ms_p50, "p99": status.step_ms_p99},

@@ -40,6 +40,9 @@ def test_the_later_of_file_environment_and_flags_wins(
     [
         ("prot = 1", "prot: there is no such setting"),
         ("[serve]\nport = 1", "serve: there is no such setting"),
+        ("sessions = 5\nbanks = 2", "5 sessions cannot be cut into 2 equal banks"),
+        ("sessions = 9\nbanks = 9", "banks: "),
+        ("banks = 2\n[stages]", "banks and stages exclude each other"),
         ("a = = b", "not valid TOML"),
         (b'host = "\xff\xfe"', "not valid TOML"),
         ('port = "x"', "port: "),

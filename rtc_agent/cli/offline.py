@@ -98,6 +98,7 @@ def offline(
             dtype=dtype,
             stages=None if stages is None else read_stages(stages),
             sessions=1,
+            banks=1,
         )
         choice = create_stepper(settings, report=lambda line: typer.echo(line, err=True))
         if choice.notice:

@@ -37,6 +37,13 @@ def serve(
     ] = None,
     stages: Stages = None,
     sessions: Annotated[int | None, typer.Option(help="Calls at once.", show_default="4")] = None,
+    banks: Annotated[
+        int | None,
+        typer.Option(
+            help="Equal parts of the sessions, stepped one after another within a frame.",
+            show_default="1",
+        ),
+    ] = None,
     media_workers: Annotated[
         int | None,
         typer.Option(
@@ -95,6 +102,7 @@ def serve(
         kernels=kernels,
         stages=None if stages is None else read_stages(stages),
         sessions=sessions,
+        banks=banks,
         media_workers=media_workers,
         host=host,
         port=port,

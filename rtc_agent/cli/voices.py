@@ -123,7 +123,7 @@ def sample(
         pcm = library.recording(name)
         if pcm is None:
             agent = "personaplex" if folder.spec.family is PERSONAPLEX else "moshi"
-            settings = load(agent=agent, model=folder.path, device=device, sessions=1)
+            settings = load(agent=agent, model=folder.path, device=device, sessions=1, banks=1)
             pcm = _spoken(settings, name)
         path = library.keep_sample(name, pcm)
     if as_json:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rtc_agent.config import Settings
+from rtc_agent.engine.banked import BankedStepper
 from rtc_agent.engine.echo import EchoStepper
 from rtc_agent.engine.stepper import FRAME_S, FrameStepper
 from rtc_agent.errors import ConfigError, MissingDependency
@@ -40,7 +41,7 @@ def create_stepper(settings: Settings, report: Report = lambda _: None) -> Choic
             f"The {settings.agent} agent has no stages to set apart; leave --stages out."
         )
     if settings.agent == "echo":
-        return Choice(EchoStepper(settings.sessions))
+        return Choice(_echo(settings))
     if settings.agent == "auto":
         return _best(settings, report)
     _require_packages()
@@ -60,6 +61,12 @@ def create_stepper(settings: Settings, report: Report = lambda _: None) -> Choic
     if choose_device(settings.device).type == "cpu":
         notice = _slowness(stepper.rehearse)
     return Choice(stepper, notice)
+
+
+def _echo(settings: Settings) -> FrameStepper:
+    if settings.banks > 1:
+        return BankedStepper(EchoStepper, settings.sessions, settings.banks)
+    return EchoStepper(settings.sessions)
 
 
 def _demo(settings: Settings, folder: Path, report: Report) -> Choice:
@@ -106,7 +113,7 @@ def _best(settings: Settings, report: Report) -> Choice:
         lacking += " With these packages alone the demo agent answers, which talks."
     if settings.stages is not None:
         lacking += " It has no stages to set apart."
-    return Choice(EchoStepper(settings.sessions), f"This is the echo test, {lacking}")
+    return Choice(_echo(settings), f"This is the echo test, {lacking}")
 
 
 def _missing_for_personaplex(settings: Settings) -> list[str]:

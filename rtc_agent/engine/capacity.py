@@ -58,11 +58,13 @@ def fitting_stepper(
     make: Callable[[int], S],
     sessions: int,
     measure: Callable[[Measurable], TickTimes] = tick_times,
+    banks: int = 1,
 ) -> tuple[S, TickTimes]:
     """A stepper for as many of `sessions` as this device keeps up with.
 
     Args:
         make: makes a stepper for a number of sessions.
+        banks: of which the number is to be a multiple.
 
     Raises:
         TooSlow: not even one session's tick fits a frame.
@@ -73,14 +75,16 @@ def fitting_stepper(
         if times.p99 <= BUDGET_MS:
             return stepper, times
         stepper.shutdown()
-        if sessions == 1:
+        if sessions == banks:
+            fewer = " or fewer --banks" if banks > 1 else ""
             raise TooSlow(
                 f"This device is too slow for a live call: a frame lasts {BUDGET_MS:.0f} ms and "
                 f"takes it {times.p99:.0f} ms (99th percentile, full window). Choose another "
-                "--device, or --agent tiny or echo."
+                f"--device{fewer}, or --agent tiny or echo."
             )
         # A tick grows less than its sessions do, so this rarely goes too low.
-        sessions = max(1, min(sessions - 1, int(sessions * BUDGET_MS / times.p99)))
+        fitting = min(sessions - 1, int(sessions * BUDGET_MS / times.p99))
+        sessions = max(banks, fitting // banks * banks)
 
 
 def lowered_notice(asked: int, times: TickTimes) -> str:

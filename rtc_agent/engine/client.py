@@ -111,6 +111,7 @@ class EngineStatus:
     ticks: int
     skipped_ticks: int
     step_ms_p50: float
+    """Of a step by itself, without what it waited for on the device."""
     step_ms_p99: float
     open_ms_p50: float = 0.0
     """Work that preparing a session took, of those prepared lately."""
@@ -122,6 +123,8 @@ class EngineStatus:
     step_ms_sum: float = 0.0
     lost_frames: int = 0
     """Frames of all sessions whose sound could not be made."""
+    banks: int = 1
+    """Parts of the slots whose ticks are apart; steps and ticks are counted of each."""
 
 
 class EngineClient(Protocol):

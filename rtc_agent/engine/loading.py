@@ -12,14 +12,16 @@ import torch
 
 from rtc_agent.config import Settings
 from rtc_agent.engine.agents import Report
+from rtc_agent.engine.banked import BankedStepper, MeasurableBanks
 from rtc_agent.engine.capacity import BUDGET_MS, fitting_stepper, lowered_notice, tick_times
 from rtc_agent.engine.devices import choose_device, usual_dtype
 from rtc_agent.engine.lockstep import LockstepParts, LockstepStepper
 from rtc_agent.engine.mirror import MirrorStepper
+from rtc_agent.engine.prefix_cache import PrefixCache
 from rtc_agent.engine.random_model import random_model
 from rtc_agent.engine.stages.connect import connect
 from rtc_agent.engine.stages.stepper import StagedStepper
-from rtc_agent.engine.stepper import REFERENCE_DRAWS, Draws
+from rtc_agent.engine.stepper import REFERENCE_DRAWS, Draws, FrameStepper
 from rtc_agent.engine.tiny import tiny_model
 from rtc_agent.model.backend import Backend, backend_for
 from rtc_agent.model.checkpoint import Progress, load_lm, load_mimi
@@ -50,7 +52,7 @@ _DEMO = (
 )
 _SHOWN_EXAMPLES = 4
 
-AnyStepper = LockstepStepper | StagedStepper
+AnyStepper = LockstepStepper | StagedStepper | MeasurableBanks[LockstepStepper]
 S = TypeVar("S", bound=AnyStepper)
 
 
@@ -62,7 +64,7 @@ def tiny_stepper(settings: Settings) -> AnyStepper:
     return _stepper(settings, parts, None, settings.sessions, CPU_PREFIX_BYTES, backend)
 
 
-def mirror_stepper(settings: Settings, report: Report) -> tuple[MirrorStepper, str]:
+def mirror_stepper(settings: Settings, report: Report) -> tuple[FrameStepper, str]:
     """The mirror over random weights: of the released sizes on a GPU, of tiny ones elsewhere.
 
     Raises:
@@ -73,18 +75,26 @@ def mirror_stepper(settings: Settings, report: Report) -> tuple[MirrorStepper, s
     backend = _backend(settings, device)
     if device.type == "cpu":
         parts = random_model(device, torch.float32, tiny=True)
-        return MirrorStepper(LockstepStepper(parts, settings.sessions, backend=backend)), ""
+        model = _stepper(settings, parts, None, settings.sessions, CPU_PREFIX_BYTES, backend)
+        return _mirrored(model), ""
     spec = ModelSpec.released()
     dtype, prefix_bytes = _room(settings, device, spec)
     report("drawing random weights of the released sizes")
     parts = random_model(device, dtype, tiny=False, form=settings.weights)
 
-    def make(sessions: int) -> LockstepStepper:
+    def make(sessions: int) -> AnyStepper:
         report(f"preparing {sessions} sessions")
-        return LockstepStepper(parts, sessions, prefix_bytes=prefix_bytes, backend=backend)
+        return _stepper(settings, parts, None, sessions, prefix_bytes, backend)
 
     stepper, notice = _fitting(settings, make, report)
-    return MirrorStepper(stepper), notice
+    return _mirrored(stepper), notice
+
+
+def _mirrored(model: AnyStepper) -> FrameStepper:
+    if isinstance(model, MeasurableBanks):
+        banks = iter(model.banks)
+        return BankedStepper(lambda _: MirrorStepper(next(banks)), model.slots, len(model.banks))
+    return MirrorStepper(model)
 
 
 def _stepper(
@@ -95,8 +105,15 @@ def _stepper(
     prefix_bytes: int,
     backend: Backend,
 ) -> AnyStepper:
-    """One stage, or two as the settings say."""
+    """One stage or two, one bank or several, as the settings say."""
     stages = settings.stages
+    if settings.banks > 1:
+        prefixes = PrefixCache(prefix_bytes)
+        return MeasurableBanks(
+            lambda rows: LockstepStepper(parts, rows, prefixes=prefixes, backend=backend),
+            slots,
+            settings.banks,
+        )
     if stages is None:
         return LockstepStepper(parts, slots, prefix_bytes=prefix_bytes, backend=backend)
     return StagedStepper(
@@ -180,6 +197,7 @@ def _room(settings: Settings, device: torch.device, spec: ModelSpec) -> tuple[to
         prefix_bytes=prefix_bytes,
         kv_dtype=settings.kv_dtype,
         form=settings.weights,
+        banks=settings.banks,
     )
     wide: torch.dtype = getattr(torch, dtype)
     return wide, prefix_bytes
@@ -187,9 +205,10 @@ def _room(settings: Settings, device: torch.device, spec: ModelSpec) -> tuple[to
 
 def _fitting(settings: Settings, make: Callable[[int], S], report: Report) -> tuple[S, str]:
     """As many sessions as asked for, or as the GPU keeps up with, and what to say of that."""
-    stepper, times = fitting_stepper(make, settings.sessions)
+    stepper, times = fitting_stepper(make, settings.sessions, banks=settings.banks)
     stepper.full_tick = times
-    report(f"a full tick takes {times.p50:.1f} ms, {times.p99:.1f} at the 99th percentile")
+    what = "a full tick" if settings.banks == 1 else f"a full step of all {settings.banks} banks"
+    report(f"{what} takes {times.p50:.1f} ms, {times.p99:.1f} at the 99th percentile")
     return stepper, lowered_notice(settings.sessions, times)
 
 
@@ -201,7 +220,7 @@ def affordable_stepper(
     Rows are computed one after another there, so one that is timed tells what any number takes.
     """
     asked = settings.sessions
-    one = settings.model_copy(update={"sessions": 1})
+    one = settings.model_copy(update={"sessions": 1, "banks": 1})
     stepper, _ = folder_stepper(one, path, agent, report)
     times = tick_times(stepper, ticks=_CPU_TICKS)
     fitting = max(1, min(asked, int(BUDGET_MS * _CPU_SHARE / times.p50)))
@@ -214,7 +233,8 @@ def affordable_stepper(
     if fitting == 1:
         return stepper, notice
     stepper.shutdown()
-    some = settings.model_copy(update={"sessions": fitting})
+    banks = min(settings.banks, fitting)
+    some = settings.model_copy(update={"sessions": fitting // banks * banks, "banks": banks})
     return folder_stepper(some, path, agent, report)[0], notice
 
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import bisect
 import collections
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TypeVar
@@ -15,13 +14,8 @@ from typing import TypeVar
 import numpy as np
 
 from rtc_agent.clock import Clock
-from rtc_agent.engine.client import (
-    STEP_BUCKETS_MS,
-    AgentFrame,
-    EngineStatus,
-    FrameSink,
-    FrameSource,
-)
+from rtc_agent.engine.client import AgentFrame, EngineStatus, FrameSink, FrameSource
+from rtc_agent.engine.figures import EngineFigures, status_of
 from rtc_agent.engine.runner import StepRunner
 from rtc_agent.engine.session import LocalSession, Phase
 from rtc_agent.engine.slots import Lease, SlotTable
@@ -35,15 +29,12 @@ from rtc_agent.engine.stepper import (
     StepResult,
 )
 from rtc_agent.engine.tick import Tick, TickClock
+from rtc_agent.engine.turns import DeviceTurns
 from rtc_agent.errors import EngineFailed, RtcAgentError, StageFailed
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
-STEP_HISTORY = 1_000
-"""Steps that the percentiles of `status` look back on: 80 s of them."""
-OPEN_HISTORY = 200
-"""Prepared sessions that they look back on."""
 LEAVING_S = 0.5
 """How long a slot that its session has closed is waited for; it is left before the next tick."""
 
@@ -62,6 +53,8 @@ class LocalEngine:
     Args:
         collector: waits for the sound of a `PipelinedStepper`, while `runner` does the next step.
             Without one, every step is waited for whole.
+        turns: shared with other engines on the same device; then `runner` is too.
+        bank: this engine's number among them.
     """
 
     def __init__(
@@ -71,13 +64,22 @@ class LocalEngine:
         runner: StepRunner,
         notice: str = "",
         collector: StepRunner | None = None,
+        turns: DeviceTurns | None = None,
+        bank: int = 0,
     ) -> None:
+        self.bank = bank
+        self.first_slot = bank * stepper.slots
+        """Slots of the banks before this one."""
+        self.on_failure: Callable[[str], None] = lambda reason: None
+        """Told why, when this engine cannot go on."""
+        self.figures = EngineFigures()
+        self._turns = turns or DeviceTurns()
+        self._turns.join(self)
         self._stepper = stepper
         self._collector = collector
         self._delivery: asyncio.Task[None] | None = None
         """The last step's sound, on its way to the calls."""
         self._delivered_tick = 0
-        self._lost_frames = 0
         self._info = replace(stepper.info, notice=notice)
         self._clock = clock
         self._runner = runner
@@ -88,16 +90,8 @@ class LocalEngine:
         self._freed = asyncio.Event()
         self._pcm = np.zeros((stepper.slots, FRAME_SAMPLES), np.float32)
         self._tick_clock = TickClock(clock)
-        self._ticks = 0
         self._tick_index = 0
         self._step_began: float | None = None
-        self._skipped = 0
-        self._step_s: collections.deque[float] = collections.deque(maxlen=STEP_HISTORY)
-        self._step_counts = [0] * (len(STEP_BUCKETS_MS) + 1)
-        self._step_ms_sum = 0.0
-        self._piece_s = 0.0
-        self._longest_piece_s = 0.0
-        self._open_s: collections.deque[float] = collections.deque(maxlen=OPEN_HISTORY)
         self._failure = "The engine has not been started."
         self._loop_task: asyncio.Task[None] | None = None
 
@@ -105,25 +99,26 @@ class LocalEngine:
     def info(self) -> StepperInfo:
         return self._info
 
+    @property
+    def banks(self) -> tuple[LocalEngine, ...]:
+        """The engines whose ticks are apart: this one alone."""
+        return (self,)
+
+    @property
+    def slots(self) -> int:
+        return self._slots.size
+
+    @property
+    def slots_free(self) -> int:
+        return self._slots.free
+
+    @property
+    def failure(self) -> str:
+        """Why it does not run; empty if it does."""
+        return self._failure
+
     def status(self) -> EngineStatus:
-        p50, p99 = _percentiles_ms(self._step_s)
-        open_p50, open_p99 = _percentiles_ms(self._open_s)
-        return EngineStatus(
-            ready=not self._failure,
-            detail=self._failure,
-            slots=self._slots.size,
-            slots_free=self._slots.free,
-            ticks=self._ticks,
-            skipped_ticks=self._skipped,
-            step_ms_p50=p50,
-            step_ms_p99=p99,
-            open_ms_p50=open_p50,
-            open_ms_p99=open_p99,
-            piece_ms_max=round(1e3 * self._longest_piece_s, 3),
-            step_counts=tuple(self._step_counts),
-            step_ms_sum=self._step_ms_sum,
-            lost_frames=self._lost_frames,
-        )
+        return status_of([self.figures], self._failure, self.slots, self.slots_free)
 
     def step_running_s(self) -> float:
         """How long the step in progress has taken so far; 0 between steps."""
@@ -150,10 +145,13 @@ class LocalEngine:
     def check(self, spec: SessionSpec) -> None:
         self._stepper.check(spec)
 
-    def start(self) -> None:
-        """Begin ticking on the running event loop."""
+    def opening_sessions(self) -> list[LocalSession]:
+        return [s for s in self._sessions.values() if s.phase is Phase.OPENING]
+
+    def start(self, origin_s: float | None = None) -> None:
+        """Begin ticking on the running event loop, the first time at `origin_s` or in a frame."""
         self._failure = ""
-        self._tick_clock = TickClock(self._clock)
+        self._tick_clock = TickClock(self._clock, origin_s)
         self._loop_task = asyncio.get_running_loop().create_task(self._run(), name="engine")
 
     async def open(
@@ -171,7 +169,14 @@ class LocalEngine:
             self._slots.release(lease)
             raise
         session = LocalSession(
-            lease, opening, source, sink, call_id, self._closing.append, self._reopening.__setitem__
+            lease,
+            opening,
+            source,
+            sink,
+            call_id,
+            self._closing.append,
+            self._reopening.__setitem__,
+            self.bank,
         )
         self._sessions[lease.slot] = session
         return session
@@ -196,15 +201,26 @@ class LocalEngine:
     def _leaving(self) -> bool:
         return any(session.phase is Phase.CLOSED for session in self._sessions.values())
 
-    async def aclose(self) -> None:
-        """Stop ticking and release the stepper. Sessions still open are told. Idempotent."""
+    def fail(self, reason: str) -> None:
+        """Tick no more, and end every session with that reason."""
+        if self._loop_task is not None:
+            self._loop_task.cancel()
+        self._fail(reason)
+
+    async def halt(self) -> None:
+        """Tick no more; sessions are told nothing yet. Idempotent."""
         if self._loop_task is not None:
             self._loop_task.cancel()
             await asyncio.gather(self._loop_task, return_exceptions=True)
-            self._loop_task = None
             if self._delivery is not None:
                 self._delivery.cancel()
                 await asyncio.gather(self._delivery, return_exceptions=True)
+
+    async def aclose(self) -> None:
+        """Stop ticking and release the stepper. Sessions still open are told. Idempotent."""
+        if self._loop_task is not None:
+            await self.halt()
+            self._loop_task = None
             self._fail("The engine was stopped.")
             self._runner.shutdown()
             if self._collector is not None:
@@ -224,9 +240,11 @@ class LocalEngine:
         except StageFailed as error:
             log.critical("the engine stopped; all its calls end: %s", error.message)
             self._fail(error.message)
+            self.on_failure(error.message)
         except Exception:
             log.exception("the engine stopped; all its calls end")
             self._fail("The engine failed; see the server's log.")
+            self.on_failure(self._failure)
 
     async def _free_closed(self) -> None:
         """Slots of closed sessions, made free on the stepper's own thread; those of reopened ones
@@ -260,42 +278,51 @@ class LocalEngine:
     async def _prepare(self) -> None:
         """Run pieces of openings while another one fits before the tick; at least one of each turn,
         or a busy engine would never open a call."""
-        opening = collections.deque(s for s in self._sessions.values() if s.phase is Phase.OPENING)
-        first = True
-        while opening:
-            started = self._clock.now()
-            if not first and started + self._piece_s > self._tick_clock.next_s:
-                return
-            first = False
-            session = opening.popleft()
-            if session.phase is not Phase.OPENING:
-                continue
-            more = await self._prepare_piece(session)
-            took = self._clock.now() - started
-            session.opening_s += took
-            self._longest_piece_s = max(self._longest_piece_s, took)
-            self._piece_s = max(took, 0.9 * self._piece_s)
-            if not more and session.ready:
-                self._open_s.append(session.opening_s)
-            if more:
-                opening.append(session)
+        turns = self._turns
+        with turns.preparing() as is_mine:
+            opening = collections.deque(turns.openings(self) if is_mine else ())
+            first = True
+            while opening:
+                if not first and turns.stepping:
+                    # Another bank's tick has come; it goes on with this after its step.
+                    return
+                session = opening.popleft()
+                async with turns.piece():
+                    started = self._clock.now()
+                    if not first and started + turns.piece_s > turns.next_tick_s():
+                        return
+                    if session.phase is not Phase.OPENING:
+                        continue
+                    first = False
+                    if await self._prepare_piece(session):
+                        opening.append(session)
+                    self._note_piece(session, self._clock.now() - started)
 
     async def _prepare_piece(self, session: LocalSession) -> bool:
         """One piece of a session's opening; whether there is more."""
+        opening = session.opening
         try:
-            more = await self._runner.run(lambda: next(session.opening, session) is not session)
+            more = await self._runner.run(lambda: next(opening, session) is not session)
         except Exception as error:
             log.exception("opening a session failed", extra={"call_id": session.call_id})
             self._end(session, f"The agent could not be prepared: {error}")
             return False
-        if not more and session.phase is Phase.OPENING:
+        # Its own bank may have begun it anew meanwhile.
+        if not more and session.phase is Phase.OPENING and session.opening is opening:
             session.phase = Phase.READY
             self._guard(session, session.sink.on_ready)
         return more
 
+    def _note_piece(self, session: LocalSession, took_s: float) -> None:
+        session.opening_s += took_s
+        self.figures.longest_piece_s = max(self.figures.longest_piece_s, took_s)
+        self._turns.piece_s = max(took_s, 0.9 * self._turns.piece_s)
+        if session.ready:
+            self.figures.open_s.append(session.opening_s)
+
     async def _tick(self, tick: Tick) -> None:
         self._tick_index = tick.index
-        self._skipped += tick.skipped
+        self.figures.skipped += tick.skipped
         live = [s for s in self._sessions.values() if s.phase is Phase.LIVE]
         if tick.skipped:
             for session in live:
@@ -305,7 +332,6 @@ class LocalEngine:
             return
         mask = np.zeros(self._slots.size, np.bool_)
         mask[[s.lease.slot for s in reserved]] = True
-        started = self._step_began = self._clock.now()
         stepper = self._stepper
         if self._collector is not None and isinstance(stepper, PipelinedStepper):
             finish = await self._step(reserved, lambda: stepper.begin(self._pcm, mask))
@@ -316,11 +342,13 @@ class LocalEngine:
         else:
             result = await self._step(reserved, lambda: stepper.step(self._pcm, mask))
             self._deliver_all(self._consume(reserved, tick), tick, result)
-        self._note_step(self._clock.now() - started)
+        if self._step_began is not None:
+            self.figures.note_step(self._clock.now() - self._step_began)
+            self._step_began = None
 
     def _consume(self, sessions: Sequence[LocalSession], tick: Tick) -> list[_Numbered]:
         """Their frames were stepped: commit them, and number them."""
-        self._ticks += 1
+        self.figures.ticks += 1
         return [
             (session, session.frame_index(tick.index))
             for session in sessions
@@ -356,22 +384,18 @@ class LocalEngine:
 
     async def _step(self, sessions: list[LocalSession], work: Callable[[], T]) -> T:
         """What the stepper makes of the reserved frames."""
-        try:
-            return await self._runner.run(work)
-        except StageFailed:
-            raise
-        except Exception:
-            log.exception("a step failed; it is tried once more with the same frames")
-            for session in sessions:
-                self._guard(session, session.source.rollback)
-                self._guard(session, partial(self._reserve, session))
-            return await self._runner.run(work)
-
-    def _note_step(self, took_s: float) -> None:
-        self._step_began = None
-        self._step_s.append(took_s)
-        self._step_counts[bisect.bisect_left(STEP_BUCKETS_MS, took_s * 1e3)] += 1
-        self._step_ms_sum += took_s * 1e3
+        async with self._turns.step():
+            self._step_began = self._clock.now()
+            try:
+                return await self._runner.run(work)
+            except StageFailed:
+                raise
+            except Exception:
+                log.exception("a step failed; it is tried once more with the same frames")
+                for session in sessions:
+                    self._guard(session, session.source.rollback)
+                    self._guard(session, partial(self._reserve, session))
+                return await self._runner.run(work)
 
     def _deliver(self, session: LocalSession, index: int, result: StepResult) -> None:
         slot = session.lease.slot
@@ -384,7 +408,7 @@ class LocalEngine:
     def _tell_of_sound(self, session: LocalSession, lost: bool) -> None:
         """Say it when a voice breaks off through our fault, and when it is back."""
         if lost:
-            self._lost_frames += 1
+            self.figures.lost_frames += 1
             session.unheard += 1
             if session.unheard == 1:
                 session.sink.tell(
@@ -446,10 +470,3 @@ def _as_its_own(call_id: str) -> Iterator[None]:
             "The agent could not take this call; the server's log has the reason.",
             retry_after_s=10,
         ) from error
-
-
-def _percentiles_ms(seconds: Iterable[float]) -> tuple[float, float]:
-    """Median and 99th percentile in milliseconds; 0 of nothing."""
-    values = np.array([1e3 * s for s in seconds] or [0.0])
-    p50, p99 = np.percentile(values, (50, 99))
-    return round(float(p50), 3), round(float(p99), 3)

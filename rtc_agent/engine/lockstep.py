@@ -70,6 +70,11 @@ class VoiceSource(Protocol):
         ...
 
 
+def fresh_seed() -> int:
+    """A seed for a session that names none."""
+    return secrets.randbits(64)
+
+
 class NoVoices:
     """The voices of a model that has none."""
 
@@ -145,6 +150,7 @@ class LockstepSessions(Generic[Bank]):
             and those of an offline run.
         prefill_chunk: positions of a prompt that one piece of opening work runs.
         prefix_bytes: how much of kept prompts to hold.
+        prefixes: prompts kept together with other steppers over the same weights, instead.
         random_seed: chooses a seed for a session that names none.
         backend: who computes; None is the device's best.
     """
@@ -157,7 +163,8 @@ class LockstepSessions(Generic[Bank]):
         bank_rows: int | None = None,
         prefill_chunk: int | None = None,
         prefix_bytes: int = 2 * 2**30,
-        random_seed: Callable[[], int] = lambda: secrets.randbits(64),
+        prefixes: PrefixCache | None = None,
+        random_seed: Callable[[], int] = fresh_seed,
         backend: Backend | None = None,
     ) -> None:
         self._parts = parts
@@ -174,7 +181,7 @@ class LockstepSessions(Generic[Bank]):
         self._clip_frames = max(1, self._chunk // 16)
         self._random_seed = random_seed
         self._persona_max_ids = max(64, parts.spec.lm.window // 3)
-        self.prefixes = PrefixCache(prefix_bytes)
+        self.prefixes = PrefixCache(prefix_bytes) if prefixes is None else prefixes
         if not on_cpu:
             # What loading worked with would stand beside the rings for good.
             torch.cuda.empty_cache()

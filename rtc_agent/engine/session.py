@@ -34,7 +34,10 @@ class LocalSession:
         call_id: str,
         on_close: Callable[[LocalSession], None],
         on_reopen: Callable[[LocalSession, SessionSpec], None],
+        bank: int = 0,
     ) -> None:
+        self.bank = bank
+        """Number of the engine that it belongs to, among those of one device."""
         self.lease = lease
         self.opening = opening
         self.source = source
@@ -51,6 +54,7 @@ class LocalSession:
 
     @property
     def slot(self) -> int:
+        """Its slot, counted within its bank."""
         return self.lease.slot
 
     @property

@@ -43,12 +43,7 @@ class SlotTable:
                 self._taken[slot] = True
                 self._generation[slot] += 1
                 return Lease(slot, self._generation[slot])
-        calls = "the one call" if self.size == 1 else f"all {self.size} calls"
-        raise ServerFull(
-            f"This server is full: {calls} it can hold at once are in progress. "
-            "Try again in a few seconds.",
-            retry_after_s=5,
-        )
+        raise server_full(self.size)
 
     def holds(self, lease: Lease) -> bool:
         """Whether that very session still has the slot."""
@@ -58,3 +53,13 @@ class SlotTable:
         """Free the slot, if that session still has it; a stale lease frees nothing."""
         if self.holds(lease):
             self._taken[lease.slot] = False
+
+
+def server_full(slots: int) -> ServerFull:
+    """The refusal where every one of so many slots is taken."""
+    calls = "the one call" if slots == 1 else f"all {slots} calls"
+    return ServerFull(
+        f"This server is full: {calls} it can hold at once are in progress. "
+        "Try again in a few seconds.",
+        retry_after_s=5,
+    )

@@ -52,6 +52,7 @@ def memory_need(
     prefix_bytes: int = 0,
     kv_dtype: str = "model",
     form: WeightFormat = "model",
+    banks: int = 1,
 ) -> MemoryNeed:
     """What a model of these sizes takes.
 
@@ -61,6 +62,7 @@ def memory_need(
         prefix_bytes: most that prompts kept for the next caller may take.
         kv_dtype: int8, or anything else for keys and values of `dtype`.
         form: of the transformers' matrices.
+        banks: equal parts of the sessions; on a GPU each lays the codec's weights out for itself.
     """
     size, lm, mimi = _DTYPES[dtype], spec.lm, spec.mimi
     # The ring's keys and values; then the codec's, of its two transformers.
@@ -70,13 +72,15 @@ def memory_need(
     ring = 2 * lm.num_layers * lm.window * position
     codec_ring = 2 * 2 * mimi.transformer_layers * mimi.transformer_window * mimi.dimension
     used_mimi = replace(mimi, n_q_total=CODEBOOKS)
+    codec = _FLOAT32 * sum(map(math.prod, used_mimi.shapes().values()))
+    further = (banks - 1) * codec if device_type == "cuda" else 0
     return MemoryNeed(
         dtype=dtype,
         weights=_lm_bytes(lm, size, form),
-        codec=_FLOAT32 * sum(map(math.prod, used_mimi.shapes().values())),
+        codec=codec,
         session=ring + _FLOAT32 * codec_ring + _ROW_BYTES,
         kv_dtype=kv_dtype,
-        fixed=_RUNTIME_BYTES[device_type] + prefix_bytes,
+        fixed=_RUNTIME_BYTES[device_type] + prefix_bytes + further,
     )
 
 
@@ -90,6 +94,7 @@ def require_memory(
     prefix_bytes: int = 0,
     kv_dtype: str = "model",
     form: WeightFormat = "model",
+    banks: int = 1,
 ) -> MemoryNeed:
     """Refuse what would not fit, before anything is loaded.
 
@@ -104,26 +109,35 @@ def require_memory(
 
     def needed(dtype: str, kv_dtype: str, form: WeightFormat) -> MemoryNeed:
         return memory_need(
-            spec, dtype, kind, prefix_bytes=prefix_bytes, kv_dtype=kv_dtype, form=form
+            spec,
+            dtype,
+            kind,
+            prefix_bytes=prefix_bytes,
+            kv_dtype=kv_dtype,
+            form=form,
+            banks=banks,
         )
+
+    def room(need: MemoryNeed) -> int:
+        return need.sessions_in(free) // banks * banks
 
     need = needed(dtype, kv_dtype, form)
     total = need.total(sessions)
     if total <= free:
         return need
     least, advice = need, ""
-    if fitting := need.sessions_in(free):
+    if fitting := room(need):
         advice = f"--sessions {fitting} fits."
         narrow = needed(dtype, "int8", form)
-        if kind == "cuda" and (most := narrow.sessions_in(free)) > fitting:
+        if kind == "cuda" and (most := room(narrow)) > fitting:
             advice = f"--sessions {fitting} fits, with --kv-dtype int8 {min(most, sessions)} do."
     elif _DTYPES[dtype] > _DTYPES["bfloat16"]:
         least = needed("bfloat16", kv_dtype, form)
-        if fitting := min(sessions, least.sessions_in(free)):
+        if fitting := min(sessions, room(least)):
             advice = f"--dtype bfloat16 --sessions {fitting} fits."
     if not advice and kind == "cuda":
         for narrower in _narrower(form):
-            if fitting := min(sessions, needed(dtype, kv_dtype, narrower).sessions_in(free)):
+            if fitting := min(sessions, room(needed(dtype, kv_dtype, narrower))):
                 advice = f"--weights {narrower} --sessions {fitting} fits."
                 break
     if not advice:

@@ -12,10 +12,9 @@ from rtc_agent import logs
 from rtc_agent.clock import MonotonicClock
 from rtc_agent.config import Settings
 from rtc_agent.engine.agents import create_stepper
-from rtc_agent.engine.local import LocalEngine
 from rtc_agent.engine.remote.host import EngineHost
 from rtc_agent.engine.remote.memory import FrameMemory
-from rtc_agent.engine.runner import ThreadRunner
+from rtc_agent.engine.staggered import Engine, create_engine
 from rtc_agent.errors import RtcAgentError
 from rtc_agent.processes.child import REFUSAL
 from rtc_agent.processes.signals import child_of, tell_parent, until_stopped
@@ -33,7 +32,7 @@ async def run(settings: Settings, socket: Path, memory_fd: int) -> None:
     """Load the agent, serve it to media processes, say `ready`; until told to stop."""
     clock = MonotonicClock()
     choice = await in_daemon_thread(lambda: create_stepper(settings, log.info))
-    engine = LocalEngine(choice.stepper, clock, ThreadRunner(), choice.notice, ThreadRunner())
+    engine = create_engine(choice.stepper, clock, choice.notice)
     engine.start()
     host = EngineHost(engine, FrameMemory(memory_fd, settings.sessions))
     await host.start(socket)
@@ -49,7 +48,7 @@ async def run(settings: Settings, socket: Path, memory_fd: int) -> None:
         await engine.aclose()
 
 
-async def _watch_for_hang(engine: LocalEngine) -> None:
+async def _watch_for_hang(engine: Engine) -> None:
     while True:
         await asyncio.sleep(1)
         if engine.step_running_s() > HUNG_S or not engine.status().ready:

@@ -122,17 +122,20 @@ async def test_a_killed_worker_takes_its_own_calls_only_and_comes_back() -> None
         await until(takes_calls_again)
 
 
-async def test_a_killed_engine_ends_the_calls_with_a_reason_and_comes_back() -> None:
-    async with serving() as server:
+async def test_a_killed_engine_ends_the_calls_of_all_banks_with_a_reason_and_comes_back() -> None:
+    async with serving("--banks", "2") as server:
         calls = [await server.call() for _ in range(3)]
+        await until(lambda: all(call.log.last_arrival_s for call in calls))
         os.kill(server.processes()["engine"], signal.SIGKILL)
         await until(lambda: all(call.ended for call in calls))
         assert {call.ended for call in calls} == {"agent_failed"}
         words = [message.body["message"] for call in calls for message in call.messages[-1:]]
         assert words == ["The engine's process went away."] * 3
         await until(server.ready)
-        await server.call()
-        await until(lambda: server.free(SESSIONS - 1))
+        again = [await server.call() for _ in range(2)]
+        await until(lambda: server.free(SESSIONS - 2))
+        await until(lambda: all(call.log.last_arrival_s for call in again))
+        assert (await server.real.info())["engine"]["banks"] == 2
 
 
 async def test_offers_while_the_engine_is_gone_are_refused_with_a_reason() -> None:

@@ -123,6 +123,20 @@ def test_kept_prompts_count() -> None:
     assert need.total(1) - memory_need(RELEASED, "bfloat16", "cuda").total(1) == 2 * GIB
 
 
+def test_banks_lay_the_codec_out_for_themselves_and_are_advised_of_as_a_whole() -> None:
+    one = memory_need(RELEASED, "bfloat16", "cuda")
+    four = memory_need(RELEASED, "bfloat16", "cuda", banks=4)
+    assert four.total(8) - one.total(8) == 3 * one.codec
+    assert memory_need(RELEASED, "float32", "cpu", banks=4) == memory_need(
+        RELEASED, "float32", "cpu"
+    )
+    with pytest.raises(NotEnoughMemory) as caught:
+        require_memory(RELEASED, "bfloat16", 64, device="cuda", free=80 * GIB, banks=4)
+    advised = int(caught.value.message.partition("--sessions ")[2].split()[0])
+    assert advised and advised % 4 == 0
+    require_memory(RELEASED, "bfloat16", advised, device="cuda", free=80 * GIB, banks=4)
+
+
 def test_free_memory_of_this_machine() -> None:
     assert 1 << 20 < free_memory(torch.device("cpu")) < 1 << 50
 

@@ -84,6 +84,8 @@ def test_a_processor_is_given_no_more_calls_than_it_keeps_up_with(
     assert slots(1) == (settings.sessions, "")
     count, notice = slots(200)
     assert count == 1 and "Not in real time" in notice
+    settings = Settings(agent="demo", model=tmp_path, banks=2)
+    assert [slots(step_ms)[0] for step_ms in (1, 18, 200)] == [4, 2, 1]
 
 
 def test_a_domain_that_cannot_be_told_is_refused(tmp_path: Path) -> None:

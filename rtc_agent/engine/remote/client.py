@@ -45,8 +45,9 @@ SILENT = "The engine does not answer."
 class RemoteEngine:
     """The engine as a media process knows it.
 
-    The tick is the engine's: its deadlines are reckoned from the origin that it publishes, on the
-    machine's one monotonic clock, and every live session's frame is in shared memory just before.
+    The tick is the engine's: its deadlines are reckoned from the origin that it publishes of each
+    of its banks, on the machine's one monotonic clock, and every live session's frame is in shared
+    memory just before that of its bank.
     An engine that goes away ends its sessions with a reason; once one listens again, it is used.
     """
 
@@ -58,10 +59,11 @@ class RemoteEngine:
         self._info: StepperInfo | None = None
         self._status: EngineStatus | None = None
         self._status_s = 0.0
-        self._ticks = TickClock(clock)
-        self._lead = Lead()
+        self._ticks = [TickClock(clock)]
+        """Each bank's."""
+        self._leads = [Lead()]
         self._keys = itertools.count()
-        self._opening: dict[int, asyncio.Future[int]] = {}
+        self._opening: dict[int, asyncio.Future[None]] = {}
         self._sessions: dict[int, RemoteSession] = {}
         self._connected = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
@@ -99,7 +101,7 @@ class RemoteEngine:
         return LOADING if self._info is None else LOST
 
     def next_tick_s(self) -> float:
-        return self._ticks.next_s
+        return min(ticks.next_s for ticks in self._ticks)
 
     def check(self, spec: SessionSpec) -> None:
         """What can be told here; the rest is refused by `open`."""
@@ -124,7 +126,7 @@ class RemoteEngine:
         wire.send("open", session=key, spec=pack_spec(spec), call_id=call_id)
         try:
             async with asyncio.timeout(OPEN_TIMEOUT_S):
-                session.slot = await answer
+                await answer
         except BaseException as error:
             self._sessions.pop(key, None)
             wire.send("close", session=key)
@@ -156,18 +158,21 @@ class RemoteEngine:
                 await asyncio.sleep(CONNECT_EVERY_S)
                 continue
             wire = Wire(*streams)
-            feed: asyncio.Task[None] | None = None
+            feeds: list[asyncio.Task[None]] = []
             try:
                 while (message := await wire.receive()) is not None:
                     if message["type"] == "welcome":
                         self._welcome(wire, message)
-                        feed = asyncio.create_task(self._feed(), name="frames to the engine")
+                        feeds = [
+                            asyncio.create_task(self._feed(bank), name=f"frames to bank {bank}")
+                            for bank in range(len(self._ticks))
+                        ]
                     else:
                         self._hear(message)
             except Exception:
                 log.exception("the engine could not be understood")
             finally:
-                if feed is not None:
+                for feed in feeds:
                     feed.cancel()
                 wire.close()
                 self._lost()
@@ -175,8 +180,10 @@ class RemoteEngine:
     def _welcome(self, wire: Wire, message: Message) -> None:
         self._info = unpack_info(message["info"])
         self._take_status(message)
-        self._ticks = TickClock(self._clock, origin_s=message["origin_s"])
-        self._ticks.lead_s = self._lead.seconds
+        self._ticks = [TickClock(self._clock, origin_s) for origin_s in message["origins_s"]]
+        self._leads += [Lead() for _ in self._ticks[len(self._leads) :]]
+        for ticks, lead in zip(self._ticks, self._leads, strict=False):
+            ticks.lead_s = lead.seconds
         self._wire = wire
         self._connected.set()
 
@@ -197,7 +204,9 @@ class RemoteEngine:
                 for key, tick, index, text, heard in message["frames"]:
                     self._deliver(key, tick, AgentFrame(index, _NOTHING, text), heard)
             case "opened":
-                self._answer(message["session"]).set_result(message["slot"])
+                if opened := self._sessions.get(message["session"]):
+                    opened.slot, opened.bank = message["slot"], message["bank"]
+                self._answer(message["session"]).set_result(None)
             case "refused":
                 error = unpack_error(message["error"])
                 self._answer(message["session"]).set_exception(error)
@@ -217,7 +226,7 @@ class RemoteEngine:
                 del self._sessions[session.key]
                 _fail(session, message["reason"])
 
-    def _answer(self, key: int) -> asyncio.Future[int]:
+    def _answer(self, key: int) -> asyncio.Future[None]:
         answer = self._opening.get(key)
         if answer is None or answer.done():
             # Nobody waits any more; what becomes of it is of no interest.
@@ -237,16 +246,17 @@ class RemoteEngine:
             if pcm is not None:
                 session.sink.on_frame(replace(frame, pcm=pcm))
 
-    async def _feed(self) -> None:
-        """Hand every live session's frame over just before each tick."""
+    async def _feed(self, bank: int) -> None:
+        """Hand the frame of every live session of a bank over just before each of its ticks."""
+        ticks, lead = self._ticks[bank], self._leads[bank]
         while True:
-            tick = await self._ticks.wait()
-            live = [session for session in self._sessions.values() if session.live]
+            tick = await ticks.wait()
+            live = [s for s in self._sessions.values() if s.live and s.bank == bank]
             for session in live:
                 self._hand_over(session, tick)
             if live:
-                self._lead.observe(self._ticks.deadline_s(tick.index) - self._clock.now())
-                self._ticks.lead_s = self._lead.seconds
+                lead.observe(ticks.deadline_s(tick.index) - self._clock.now())
+                ticks.lead_s = lead.seconds
 
     def _hand_over(self, session: RemoteSession, tick: Tick) -> None:
         with self._contained(session):

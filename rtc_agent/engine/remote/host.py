@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from rtc_agent.engine.client import AgentFrame
-from rtc_agent.engine.local import LocalEngine
 from rtc_agent.engine.remote.memory import FrameMemory
 from rtc_agent.engine.remote.wire import (
     MAX_LINE_BYTES,
@@ -22,6 +21,7 @@ from rtc_agent.engine.remote.wire import (
     unpack_spec,
 )
 from rtc_agent.engine.session import LocalSession
+from rtc_agent.engine.staggered import Engine
 from rtc_agent.engine.stepper import FRAME_SAMPLES, Pcm, SessionSpec
 from rtc_agent.errors import RtcAgentError
 
@@ -34,7 +34,7 @@ _SILENCE: Pcm = np.zeros(FRAME_SAMPLES, np.float32)
 class EngineHost:
     """Serves an engine to media processes. A process that goes takes its own sessions with it."""
 
-    def __init__(self, engine: LocalEngine, memory: FrameMemory) -> None:
+    def __init__(self, engine: Engine, memory: FrameMemory) -> None:
         self.engine = engine
         self.memory = memory
         self._clients: set[_Client] = set()
@@ -91,7 +91,7 @@ class _Client:
             info=pack_info(engine.info),
             status=pack_status(engine.status()),
             slots=engine.status().slots,
-            origin_s=engine.origin_s,
+            origins_s=[bank.origin_s for bank in engine.banks],
         )
         while (message := await self.wire.receive()) is not None:
             await self._obey(message)
@@ -125,7 +125,7 @@ class _Client:
             return
         hosted.opened(session)
         self.sessions[key] = hosted
-        self.wire.send("opened", session=key, slot=session.slot)
+        self.wire.send("opened", session=key, slot=hosted.slot, bank=session.bank)
 
     def output(self, key: int, frame: AgentFrame, tick: int, heard: bool) -> None:
         """Collect a tick's frames; they are told of in one message."""
@@ -145,7 +145,9 @@ class _HostedSession:
         self._client = client
         self._key = key
         self._session: LocalSession | None = None
-        self._slot = 0
+        self._bank = client.host.engine.banks[0]
+        self.slot = 0
+        """In the shared memory, which has those of all banks."""
         self._unheard = 0
         """Frames that were not there in time, of those whose answer is still to come."""
         self._missed = False
@@ -153,8 +155,9 @@ class _HostedSession:
 
     def opened(self, session: LocalSession) -> None:
         self._session = session
-        self._slot = session.slot
-        self._client.host.memory.clear(self._slot)
+        self._bank = self._client.host.engine.banks[session.bank]
+        self.slot = self._bank.first_slot + session.slot
+        self._client.host.memory.clear(self.slot)
 
     def start(self) -> None:
         if self._session is not None:
@@ -170,7 +173,7 @@ class _HostedSession:
             self._session.close()
 
     def reserve(self) -> Pcm:
-        frame = self._client.host.memory.caller(self._slot, self._client.host.engine.tick_index)
+        frame = self._client.host.memory.caller(self.slot, self._bank.tick_index)
         self._missed = frame is None
         self._unheard += self._missed
         return _SILENCE if frame is None else frame
@@ -189,8 +192,8 @@ class _HostedSession:
         self._client.wire.send("ready", session=self._key)
 
     def on_frame(self, frame: AgentFrame) -> None:
-        tick = self._client.host.engine.delivered_tick
-        self._client.host.memory.put_agent(self._slot, tick, frame.pcm)
+        tick = self._bank.delivered_tick
+        self._client.host.memory.put_agent(self.slot, tick, frame.pcm)
         self._client.output(self._key, frame, tick, not self._unheard)
         self._unheard = max(0, self._unheard - 1)
 

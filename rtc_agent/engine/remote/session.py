@@ -23,6 +23,9 @@ class RemoteSession:
     ) -> None:
         self.key = key
         self.slot = -1
+        """Its place in the shared memory, and the bank whose ticks are its own; told by the engine
+        once it is open."""
+        self.bank = 0
         self.source = source
         self.sink = sink
         self.phase = Phase.OPENING

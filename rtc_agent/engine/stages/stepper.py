@@ -27,6 +27,7 @@ from rtc_agent.engine.lockstep import (
     LockstepSessions,
     Session,
     Turn,
+    fresh_seed,
 )
 from rtc_agent.engine.stages.code2wav import Rehearse, Stretch
 from rtc_agent.engine.stages.link import Code2WavLink, Mark, Wanted
@@ -88,7 +89,7 @@ class StagedStepper(LockstepSessions[TalkerModel]):
         bank_rows: int | None = None,
         prefill_chunk: int | None = None,
         prefix_bytes: int = 2 * 2**30,
-        random_seed: Callable[[], int] | None = None,
+        random_seed: Callable[[], int] = fresh_seed,
         backend: Backend | None = None,
     ) -> None:
         """
@@ -99,7 +100,6 @@ class StagedStepper(LockstepSessions[TalkerModel]):
             StageFailed: code2wav cannot be had.
         """
         self._stages = stages
-        more = {} if random_seed is None else {"random_seed": random_seed}
         rows = bank_rows or self.usual_bank_rows(parts.lm.device, slots, backend)
         self._link = connect(rows)
         try:
@@ -109,8 +109,8 @@ class StagedStepper(LockstepSessions[TalkerModel]):
                 bank_rows=rows,
                 prefill_chunk=prefill_chunk,
                 prefix_bytes=prefix_bytes,
+                random_seed=random_seed,
                 backend=backend,
-                **more,
             )
             self._link.wait_ready()
         except BaseException:

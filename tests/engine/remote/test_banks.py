@@ -1,0 +1,116 @@
+"""Banks of an engine in another process: each session's frames go to its own bank's ticks."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from rtc_agent.clock import MonotonicClock
+from rtc_agent.engine.local import LocalEngine
+from rtc_agent.engine.remote import memory
+from rtc_agent.engine.remote.client import LOST, RemoteEngine
+from rtc_agent.engine.remote.host import EngineHost
+from rtc_agent.engine.remote.memory import FrameMemory
+from rtc_agent.engine.runner import ThreadRunner
+from rtc_agent.engine.staggered import StaggeredEngine
+from rtc_agent.engine.stepper import FRAME_S, SessionSpec
+from rtc_agent.errors import ServerFull
+from tests.engine.fakes import FakeStepper, NumberedSource, RecordingSink
+from tests.engine.remote.test_remote import until
+
+BANKS = 2
+SLOTS = 2
+
+
+class Pair:
+    """A host of two banks and one media process's client, in one event loop."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "engine.sock"
+        self.fd = memory.create(BANKS * SLOTS)
+        self.client = RemoteEngine(self.path, self.memory(), MonotonicClock())
+
+    def memory(self) -> FrameMemory:
+        return FrameMemory(self.fd, BANKS * SLOTS)
+
+    async def start_host(self) -> None:
+        self.steppers = [FakeStepper(SLOTS) for _ in range(BANKS)]
+        self.engine = StaggeredEngine(self.steppers, MonotonicClock(), ThreadRunner())
+        self.engine.start()
+        self.host = EngineHost(self.engine, self.memory())
+        await self.host.start(self.path)
+
+    async def stop_host(self) -> None:
+        await self.host.aclose()
+        await self.engine.aclose()
+        self.path.unlink(missing_ok=True)
+
+    async def call(self) -> tuple[NumberedSource, RecordingSink]:
+        source, sink = NumberedSource(), RecordingSink()
+        session = await self.client.open(SessionSpec(), source, sink, "call")
+        await until(lambda: sink.ready)
+        session.start()
+        return source, sink
+
+
+def _next(bank: LocalEngine) -> float:
+    return bank.next_tick_s()
+
+
+@contextlib.asynccontextmanager
+async def pair(folder: Path) -> AsyncIterator[Pair]:
+    made = Pair(folder)
+    await made.start_host()
+    await made.client.start()
+    try:
+        yield made
+    finally:
+        await made.client.aclose()
+        await made.stop_host()
+        os.close(made.fd)
+
+
+async def test_every_call_hears_its_own_frames_whichever_bank_it_is_in(tmp_path: Path) -> None:
+    async with pair(tmp_path) as it:
+        calls = []
+        for number in range(BANKS * SLOTS):
+            source, sink = await it.call()
+            source.number = 1_000 * (number + 1)
+            calls.append((number, sink))
+        with pytest.raises(ServerFull, match="all 4 calls"):
+            await it.call()
+        for number, sink in calls:
+            await until(lambda sink=sink: len(sink.frames) >= 8)  # type: ignore[misc]
+            values = [v for v in sink.values if v > 500]
+            assert {value // 1_000 for value in values} == {number + 1}
+            assert values == sorted(set(values))
+            assert sink.indices == sorted(set(sink.indices))
+        assert all(stepper.opened == [0, 1] for stepper in it.steppers)
+        status = it.client.status()
+        assert status.slots == BANKS * SLOTS and status.banks == BANKS
+
+
+async def test_the_media_side_ticks_with_each_bank(tmp_path: Path) -> None:
+    async with pair(tmp_path) as it:
+        origins = [bank.origin_s for bank in it.engine.banks]
+        assert origins[1] - origins[0] == pytest.approx(FRAME_S / BANKS)
+        assert [ticks.origin_s for ticks in it.client._ticks] == origins
+        assert it.client.next_tick_s() == min(it.engine.banks, key=_next).next_tick_s()
+
+
+async def test_an_engine_that_comes_back_is_used_in_all_its_banks(tmp_path: Path) -> None:
+    async with pair(tmp_path) as it:
+        before = [await it.call() for _ in range(2)]
+        await until(lambda: all(sink.frames for _, sink in before))
+        await it.stop_host()
+        await until(lambda: all(sink.failures for _, sink in before))
+        assert [sink.failures for _, sink in before] == [[LOST]] * 2
+        await it.start_host()
+        await until(lambda: it.client.status().ready)
+        after = [await it.call() for _ in range(2)]
+        await until(lambda: all(len(sink.frames) > 3 for _, sink in after))
+        assert [stepper.opened for stepper in it.steppers] == [[0], [0]]
