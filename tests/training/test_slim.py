@@ -11,8 +11,10 @@ from typer.testing import CliRunner
 from rtc_agent.errors import CheckpointError
 from rtc_agent.training import slim
 from rtc_agent.training.budget import Budget
+from rtc_agent.training.pipeline import Seconds, exported
 from rtc_agent.training.slim import slim_files, write_slim
 from rtc_agent.training.stage import Trainer, read_state, run_stage
+from tests.training.test_pipeline import pipeline
 from tests.training.test_resuming import Ticking, codec, lm
 
 
@@ -78,3 +80,13 @@ def test_the_command_says_what_it_wrote(tmp_path: Path) -> None:
     )
     run = CliRunner().invoke(app, [str(tmp_path / "lm.state"), str(tmp_path / "out")])
     assert run.exit_code == 0 and "lm.slim-1of1.pt" in run.output
+
+
+def test_a_model_is_exported_from_weights_alone(tmp_path: Path) -> None:
+    there, here, lines = tmp_path / "there", tmp_path / "here", list[str]()
+    running = pipeline(there, lines, Seconds(codec=2, decoder=2, lm=2))
+    for stage in ("codec", "decoder", "lm"):
+        assert running.run(stage)
+        write_slim(there / f"{stage}.state", here)
+    assert pipeline(here, lines, running.seconds).run("export")
+    assert exported(here).spec.lm == running.spec.lm
