@@ -300,15 +300,13 @@ class LocalEngine:
 
     async def _prepare_piece(self, session: LocalSession) -> bool:
         """One piece of a session's opening; whether there is more."""
-        opening = session.opening
         try:
-            more = await self._runner.run(lambda: next(opening, session) is not session)
+            more = await self._runner.run(lambda: next(session.opening, session) is not session)
         except Exception as error:
             log.exception("opening a session failed", extra={"call_id": session.call_id})
             self._end(session, f"The agent could not be prepared: {error}")
             return False
-        # Its own bank may have begun it anew meanwhile.
-        if not more and session.phase is Phase.OPENING and session.opening is opening:
+        if not more and session.phase is Phase.OPENING:
             session.phase = Phase.READY
             self._guard(session, session.sink.on_ready)
         return more

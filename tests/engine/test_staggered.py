@@ -223,6 +223,25 @@ async def test_a_busy_device_still_opens_calls_a_piece_a_step() -> None:
         assert 0 < max(late) * 80 <= 10 + 34
 
 
+async def test_a_step_waits_for_the_piece_in_progress_and_no_other() -> None:
+    async with running(3, 2) as bench:
+        await bench.live(3)
+        for bank, seconds in enumerate((0.020, 0.025, 0.002)):
+            bench.steppers[bank].pieces = 100
+            bench.step_takes(bank, seconds)
+        bench.pieces_take(0.010)
+        await bench.open()
+        await bench.ticks(1)
+        bench.stepped.clear()
+        await bench.ticks(6)
+        late_ms = [
+            max(80 * (at - round(at - 0.25)) for at in bench.began(bank)) for bank in range(3)
+        ]
+        # In ms of a frame: a step until 20, a piece until 30; bank 1 is due at 26.7 and steps until
+        # 55; bank 2 is due at 53.3. A second piece would make it wait until 65.
+        assert late_ms == pytest.approx([0, 3.333, 1.667], abs=1e-3)
+
+
 async def test_reopening_while_another_bank_prepares_it_begins_anew() -> None:
     async with running(2, 1) as bench:
         session, _, sink = await bench.open()

@@ -14,10 +14,11 @@ from rtc_agent.engine.local import LocalEngine
 from rtc_agent.engine.remote import memory
 from rtc_agent.engine.remote.client import LOST, RemoteEngine
 from rtc_agent.engine.remote.host import EngineHost
+from rtc_agent.engine.remote.lead import MOST_S
 from rtc_agent.engine.remote.memory import FrameMemory
 from rtc_agent.engine.runner import ThreadRunner
 from rtc_agent.engine.staggered import StaggeredEngine
-from rtc_agent.engine.stepper import FRAME_S, SessionSpec
+from rtc_agent.engine.stepper import FRAME_S, Pcm, SessionSpec
 from rtc_agent.errors import ServerFull
 from tests.engine.fakes import FakeStepper, NumberedSource, RecordingSink
 from tests.engine.remote.test_remote import until
@@ -49,8 +50,10 @@ class Pair:
         await self.engine.aclose()
         self.path.unlink(missing_ok=True)
 
-    async def call(self) -> tuple[NumberedSource, RecordingSink]:
-        source, sink = NumberedSource(), RecordingSink()
+    async def call(
+        self, source: NumberedSource | None = None
+    ) -> tuple[NumberedSource, RecordingSink]:
+        source, sink = source or NumberedSource(), RecordingSink()
         session = await self.client.open(SessionSpec(), source, sink, "call")
         await until(lambda: sink.ready)
         session.start()
@@ -90,8 +93,36 @@ async def test_every_call_hears_its_own_frames_whichever_bank_it_is_in(tmp_path:
             assert values == sorted(set(values))
             assert sink.indices == sorted(set(sink.indices))
         assert all(stepper.opened == [0, 1] for stepper in it.steppers)
+        # Two banks' rings of one slot would not show: their ticks are apart.
+        places = {(s.bank, s.slot) for s in it.client._sessions.values()}
+        assert places == {(0, 0), (0, 1), (1, 2), (1, 3)}
         status = it.client.status()
         assert status.slots == BANKS * SLOTS and status.banks == BANKS
+
+
+class TimedSource(NumberedSource):
+    """Knows when its frames were taken."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.taken_s: list[float] = []
+
+    def reserve(self) -> Pcm:
+        self.taken_s.append(MonotonicClock().now())
+        return super().reserve()
+
+
+async def test_frames_are_handed_over_just_before_the_tick_of_their_own_bank(
+    tmp_path: Path,
+) -> None:
+    async with pair(tmp_path) as it:
+        for bank in it.engine.banks:
+            source = TimedSource()
+            await it.call(source)
+            await until(lambda source=source: len(source.taken_s) >= 8)  # type: ignore[misc]
+            early_s = [(bank.origin_s - taken_s) % FRAME_S for taken_s in source.taken_s]
+            # A busy machine may be late with some of them.
+            assert min(early_s) < MOST_S + 0.003
 
 
 async def test_the_media_side_ticks_with_each_bank(tmp_path: Path) -> None:
