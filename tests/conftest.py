@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,9 @@ RETRIES = 2
 
 
 def pytest_configure() -> None:
+    # What a shell starts in the background is started deaf to Ctrl-C, and so would be all that the
+    # tests start.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     # On a shared machine of few cores, threads of small models wait for each other more than they
     # work.
     with contextlib.suppress(ImportError):

@@ -190,7 +190,7 @@ async def test_an_engine_that_says_nothing_is_not_ready(
     monkeypatch.setattr(host, "STATUS_EVERY_S", 0.05)
     async with pair(tmp_path) as it:
         await asyncio.sleep(1)
-        assert it.client.status().ready
+        await until(lambda: it.client.status().ready)
         monkeypatch.setattr(host, "STATUS_EVERY_S", 600.0)
         await until(lambda: not it.client.status().ready)
         assert it.client.status().detail == client.SILENT
