@@ -12,6 +12,7 @@ import torch
 from rtc_agent.engine.lockstep import LockstepParts, LockstepStepper
 from rtc_agent.engine.stepper import FRAME_SAMPLES, Pcm, SamplingSpec, SessionSpec
 from rtc_agent.model.prompts import Voice, VoiceClip, VoiceCodes
+from rtc_agent.model.quantised import WeightFormat
 from rtc_agent.model.random_weights import random_lm, random_mimi
 from rtc_agent.model.spec import LmSpec, MimiSpec, ModelSpec
 
@@ -65,18 +66,28 @@ class TwoVoices:
         return VoiceClip.from_pcm(torch.randn(11 * FRAME_SAMPLES - 7, generator=generator) / 10)
 
 
-@cache
-def _parts() -> LockstepParts:
+def fresh_parts(
+    device: torch.device,
+    dtype: torch.dtype = torch.float32,
+    spec: ModelSpec = SPEC,
+    form: WeightFormat = "model",
+) -> LockstepParts:
+    """A model of random weights of its own, where it is wanted."""
     return LockstepParts(
-        spec=SPEC,
-        lm=random_lm(SPEC.lm, 1),
-        mimi=random_mimi(SPEC.mimi, 1),
+        spec=spec,
+        lm=random_lm(spec.lm, 1, device=device, dtype=dtype, form=form),
+        mimi=random_mimi(spec.mimi, 1, device=device),
         text_encoder=Bytes(),
         text_stream=Ids,
         voices=TwoVoices(),
         agent="test",
         description="A model for tests.",
     )
+
+
+@cache
+def _parts() -> LockstepParts:
+    return fresh_parts(torch.device("cpu"))
 
 
 def parts(**changes: object) -> LockstepParts:

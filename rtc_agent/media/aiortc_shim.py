@@ -13,7 +13,7 @@ import functools
 import logging
 import random
 import types
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Protocol
 
 import aioice.candidate
@@ -103,8 +103,12 @@ def check() -> list[str]:
         (RTCDtlsTransport._recv_next, "_handle_rtcp_data"),
         (RTCDtlsTransport._recv_next, "_handle_data"),
     ]
-    moved += [f"{f.__qualname__}'s use of {name}" for f, name in uses if not _mentions(f, name)]
-    return moved
+    return moved + moved_uses(uses)
+
+
+def moved_uses(uses: Iterable[tuple[Callable[..., Any], str]]) -> list[str]:
+    """Which of these functions no longer use the name that they are known to use."""
+    return [f"{f.__qualname__}'s use of {name}" for f, name in uses if not _mentions(f, name)]
 
 
 def _mentions(function: Callable[..., Any], name: str) -> bool:

@@ -18,7 +18,6 @@ import random
 import struct
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import aioice.ice
@@ -28,7 +27,9 @@ from aiortc.mediastreams import MediaStreamError
 from aiortc.rtcdtlstransport import RTCDtlsTransport, RtpRouter
 from aiortc.rtcicetransport import RTCIceTransport
 from aiortc.rtcrtpreceiver import StreamStatistics
-from aiortc.rtp import HeaderExtensions
+from aiortc.rtp import HeaderExtensions, RtpPacket
+
+from rtc_agent.media.aiortc_shim import moved_uses
 
 logger = logging.getLogger(__name__)
 
@@ -42,18 +43,6 @@ _RECEIVER = "_RTCRtpReceiver__"
 _SENDER = "_RTCRtpSender__"
 _COUNTS = ("ntp_timestamp", "rtp_timestamp", "packet_count", "octet_count")
 """What a sender's reports are made of (RFC 3550, 6.4.1)."""
-
-
-@dataclass(slots=True)
-class RtpPacket:
-    """A packet that arrived; see `aiortc_shim.RtpPacket`."""
-
-    payload_type: int
-    sequence_number: int
-    timestamp: int
-    ssrc: int
-    marker: int
-    payload: bytes
 
 
 class PacketTrack(Protocol):
@@ -88,9 +77,7 @@ def check() -> tuple[str, ...]:
         (RTCRtpSender._next_encoded_frame, "_", ("enabled",)),
     ):
         uses += [(owner, prefix + name) for name in names]
-    return tuple(
-        f"{f.__qualname__}'s use of {name}" for f, name in uses if name not in f.__code__.co_names
-    )
+    return tuple(moved_uses(uses))
 
 
 def receive_directly(receiver: RTCRtpReceiver, on_packet: Callable[[RtpPacket], None]) -> bool:
@@ -123,9 +110,9 @@ def receive_directly(receiver: RTCRtpReceiver, on_packet: Callable[[RtpPacket], 
         except (pylibsrtp.Error, ValueError) as error:
             logger.debug("an RTP packet was not taken: %s", error)
             return True
-        packet = RtpPacket(second & 0x7F, sequence, timestamp, ssrc, second >> 7, payload)
+        packet = RtpPacket(second & 0x7F, second >> 7, sequence, timestamp, ssrc, payload)
         assert stream is not None
-        stream.add(packet)  # type: ignore[arg-type]
+        stream.add(packet)
         try:
             on_packet(packet)
         except Exception:

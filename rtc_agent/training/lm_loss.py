@@ -6,8 +6,8 @@ before it learns to hear.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 import torch.nn.functional as F
@@ -57,21 +57,6 @@ class Scores:
     """Edit distance of pieces over their number, of the words spelled out greedily."""
 
 
-class _Forward(Protocol):
-    """`LmPass.forward`, compiled or not."""
-
-    def __call__(
-        self,
-        heard: Tensor,
-        coming: Tensor,
-        live: Tensor,
-        speaking: Tensor,
-        weight: Tensor,
-        reply: Tensor,
-        order: Tensor,
-    ) -> PassLosses: ...
-
-
 class LmObjective:
     """Losses and scores of a language model in training.
 
@@ -94,7 +79,7 @@ class LmObjective:
         self._spec, self._tensors, self._heads = spec, tensors, heads
         self._tap, self._mixed = tap, mixed
         run = LmPass(spec, tensors, heads, tap, mixed).forward
-        self._forward: _Forward = run
+        self._forward: Callable[..., PassLosses] = run
         if compiler is not None:
             self._forward = torch.compile(run, backend=compiler, fullgraph=True, dynamic=False)
         books = torch.tensor([_FIRST_CODEBOOK, *(1.0,) * (CODEBOOKS - 1)])

@@ -7,21 +7,9 @@ import pytest
 import torch
 
 from rtc_agent.engine.banked import BankedStepper
-from rtc_agent.engine.lockstep import LockstepParts, LockstepStepper
+from rtc_agent.engine.lockstep import LockstepStepper
 from rtc_agent.engine.prefix_cache import PrefixCache
-from rtc_agent.model.random_weights import random_lm, random_mimi
-from tests.lockstep_model import (
-    GREEDY,
-    PROMPTED,
-    SAMPLED,
-    SPEC,
-    Bytes,
-    Ids,
-    Said,
-    TwoVoices,
-    noise,
-    run_alone,
-)
+from tests.lockstep_model import GREEDY, PROMPTED, SAMPLED, Said, fresh_parts, noise, run_alone
 
 pytestmark = [
     pytest.mark.gpu,
@@ -35,16 +23,7 @@ FRAMES = 60
 
 @pytest.mark.parametrize("rows", [1, 2])
 def test_banks_over_one_models_weights_do_not_show(rows: int) -> None:
-    model = LockstepParts(
-        spec=SPEC,
-        lm=random_lm(SPEC.lm, 1, device=CUDA, dtype=torch.bfloat16),
-        mimi=random_mimi(SPEC.mimi, 1, device=CUDA),
-        text_encoder=Bytes(),
-        text_stream=Ids,
-        voices=TwoVoices(),
-        agent="test",
-        description="A model for tests.",
-    )
+    model = fresh_parts(CUDA, torch.bfloat16)
     prefixes = PrefixCache(1 << 24)
     specs = [SAMPLED, GREEDY, PROMPTED, SAMPLED]
     slots = len(specs)

@@ -17,7 +17,7 @@ from rtc_agent.model.checkpoint import load_lm
 from rtc_agent.model.frame_model import FrameModel
 from rtc_agent.model.precision import use_exact_float32
 from rtc_agent.model.quantised import WeightFormat
-from rtc_agent.model.random_weights import random_lm, random_mimi
+from rtc_agent.model.random_weights import random_lm
 from rtc_agent.model.spec import ModelSpec
 from tests.golden import golden, golden_spec, replay
 from tests.lockstep_model import (
@@ -25,10 +25,8 @@ from tests.lockstep_model import (
     PROMPTED,
     SAMPLED,
     SPEC,
-    Bytes,
-    Ids,
     Said,
-    TwoVoices,
+    fresh_parts,
     noise,
     open_slot,
     run_alone,
@@ -53,16 +51,7 @@ def report(name: str, **figures: object) -> None:
 def parts(
     dtype: torch.dtype, spec: ModelSpec = SPEC, form: WeightFormat = "model"
 ) -> LockstepParts:
-    return LockstepParts(
-        spec=spec,
-        lm=random_lm(spec.lm, 1, device=CUDA, dtype=dtype, form=form),
-        mimi=random_mimi(spec.mimi, 1, device=CUDA),
-        text_encoder=Bytes(),
-        text_stream=Ids,
-        voices=TwoVoices(),
-        agent="test",
-        description="A model for tests.",
-    )
+    return fresh_parts(CUDA, dtype, spec, form)
 
 
 def stepper(

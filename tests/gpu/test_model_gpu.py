@@ -16,7 +16,6 @@ from rtc_agent.engine.lockstep import LockstepParts, LockstepStepper
 from rtc_agent.engine.stepper import SamplingSpec, SessionSpec
 from rtc_agent.model.checkpoint import load_lm
 from rtc_agent.model.lm import LanguageModel
-from rtc_agent.model.random_weights import random_lm, random_mimi
 from rtc_agent.model.spec import MOSHI, PERSONAPLEX, ModelSpec
 from rtc_agent.verify import verify
 from tests.golden import NAMES, golden, golden_spec, replay
@@ -24,9 +23,7 @@ from tests.lockstep_model import (
     GREEDY,
     PROMPTED,
     SPEC,
-    Bytes,
-    Ids,
-    TwoVoices,
+    fresh_parts,
     noise,
     open_slot,
     run_alone,
@@ -43,16 +40,7 @@ def report(name: str, **figures: object) -> None:
 
 
 def parts(spec: ModelSpec, dtype: torch.dtype) -> LockstepParts:
-    return LockstepParts(
-        spec=spec,
-        lm=random_lm(spec.lm, 1, device=CUDA, dtype=dtype),
-        mimi=random_mimi(spec.mimi, 1, device=CUDA),
-        text_encoder=Bytes(),
-        text_stream=Ids,
-        voices=TwoVoices(),
-        agent="test",
-        description="A model for tests.",
-    )
+    return fresh_parts(torch.device(CUDA), dtype, spec)
 
 
 @pytest.mark.parametrize("name", NAMES)

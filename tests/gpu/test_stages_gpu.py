@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from rtc_agent.engine.lockstep import LockstepParts, LockstepStepper
+from rtc_agent.engine.lockstep import LockstepStepper
 from rtc_agent.engine.stages.code2wav import MakeBank
 from rtc_agent.engine.stages.link import Code2WavLink
 from rtc_agent.engine.stages.memory import Layout
@@ -19,18 +19,7 @@ from rtc_agent.engine.stages.stepper import StagedStepper
 from rtc_agent.engine.stages.worker import ThreadWorker
 from rtc_agent.model.backend import TORCH, Backend, backend_for
 from rtc_agent.model.precision import use_exact_float32
-from rtc_agent.model.random_weights import random_lm, random_mimi
-from tests.lockstep_model import (
-    GREEDY,
-    PROMPTED,
-    SAMPLED,
-    SPEC,
-    Bytes,
-    Ids,
-    TwoVoices,
-    noise,
-    run_alone,
-)
+from tests.lockstep_model import GREEDY, PROMPTED, SAMPLED, SPEC, fresh_parts, noise, run_alone
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(600)]
 
@@ -42,19 +31,6 @@ SLOTS = 2
 @pytest.fixture(autouse=True)
 def exact_float32() -> None:
     use_exact_float32()
-
-
-def _parts() -> LockstepParts:
-    return LockstepParts(
-        spec=SPEC,
-        lm=random_lm(SPEC.lm, 1, device=TALKER, dtype=torch.bfloat16),
-        mimi=random_mimi(SPEC.mimi, 1, device=TALKER),
-        text_encoder=Bytes(),
-        text_stream=Ids,
-        voices=TwoVoices(),
-        agent="test",
-        description="A model for tests.",
-    )
 
 
 def _moved(value: object, device: torch.device) -> object:
@@ -80,7 +56,7 @@ def second(request: pytest.FixtureRequest) -> Iterator[torch.device]:
 def test_the_sound_is_that_of_the_single_stage(
     second: torch.device, kernels: bool, chunk: int
 ) -> None:
-    made = _parts()
+    made = fresh_parts(TALKER, torch.bfloat16)
     backend: Backend = backend_for(TALKER) if kernels else TORCH
     whole = LockstepStepper(made, SLOTS, prefill_chunk=8, backend=backend)
     mimi = _moved(made.mimi.decoder_half(), second)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import pytest
@@ -21,7 +19,7 @@ from rtc_agent.engine.staggered import StaggeredEngine
 from rtc_agent.engine.stepper import FRAME_S, Pcm, SessionSpec
 from rtc_agent.errors import ServerFull
 from tests.engine.fakes import FakeStepper, NumberedSource, RecordingSink
-from tests.engine.remote.test_remote import until
+from tests.engine.remote.test_remote import joined, until
 
 BANKS = 2
 SLOTS = 2
@@ -64,17 +62,8 @@ def _next(bank: LocalEngine) -> float:
     return bank.next_tick_s()
 
 
-@contextlib.asynccontextmanager
-async def pair(folder: Path) -> AsyncIterator[Pair]:
-    made = Pair(folder)
-    await made.start_host()
-    await made.client.start()
-    try:
-        yield made
-    finally:
-        await made.client.aclose()
-        await made.stop_host()
-        os.close(made.fd)
+def pair(folder: Path) -> AbstractAsyncContextManager[Pair]:
+    return joined(Pair(folder))
 
 
 async def test_every_call_hears_its_own_frames_whichever_bank_it_is_in(tmp_path: Path) -> None:

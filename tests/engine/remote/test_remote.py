@@ -6,7 +6,9 @@ import asyncio
 import contextlib
 import os
 from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
+from typing import Protocol, TypeVar
 
 import numpy as np
 import pytest
@@ -50,9 +52,22 @@ class Pair:
         self.path.unlink(missing_ok=True)
 
 
+class Joined(Protocol):
+    """A host and its client, with what they share."""
+
+    fd: int
+    client: RemoteEngine
+
+    async def start_host(self) -> None: ...
+
+    async def stop_host(self) -> None: ...
+
+
+J = TypeVar("J", bound=Joined)
+
+
 @contextlib.asynccontextmanager
-async def pair(folder: Path, slots: int = 4) -> AsyncIterator[Pair]:
-    made = Pair(folder, FakeStepper(slots=slots))
+async def joined(made: J) -> AsyncIterator[J]:
     await made.start_host()
     await made.client.start()
     try:
@@ -61,6 +76,10 @@ async def pair(folder: Path, slots: int = 4) -> AsyncIterator[Pair]:
         await made.client.aclose()
         await made.stop_host()
         os.close(made.fd)
+
+
+def pair(folder: Path, slots: int = 4) -> AbstractAsyncContextManager[Pair]:
+    return joined(Pair(folder, FakeStepper(slots=slots)))
 
 
 async def until(condition: Callable[[], object], seconds: float = 10.0) -> None:
