@@ -26,7 +26,7 @@ _WORDS_FALL = 0.6
 """Part of the stage from which on it falls."""
 _NO_NEW = 0.93
 """Part of the stage after which no new conversations are made."""
-_DEAF = ((2000, 0.15), (4000, 0.45))
+_DEAF = ((3000, 0.15), (8000, 0.45))
 """Steps, however long they take, and the share of replies that is right by then at least, of
 callers on a clean line; a third of them can be told without listening."""
 _VALIDATION_SEED = 1 << 20
