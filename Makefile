@@ -31,9 +31,10 @@ system-parts:
 	apt-get install -y -qq --no-install-recommends $$(grep -v '^#' tests/system-packages.txt)
 	command -v npm > /dev/null || apt-get install -y -qq --no-install-recommends nodejs npm
 
+# With what the demo agent runs on: it answers where there is no GPU.
 $(VENV)/.run: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(PIP) --editable .
+	$(PIP) --editable '.[model]'
 	touch $@
 
 $(VENV)/.test: pyproject.toml constraints.txt

@@ -31,6 +31,14 @@ def test_no_image_runs_as_root() -> None:
             assert stage.rstrip().splitlines()[-1] == "USER 1000:1000"
 
 
+def test_both_images_have_what_a_model_runs_on() -> None:
+    for stage in (" AS cuda", " AS cpu"):
+        [recipe] = [
+            part for part in re.split(r"^FROM ", RECIPE, flags=re.MULTILINE) if stage in part
+        ]
+        assert "pyproject.toml model >" in recipe
+
+
 def test_extras_of_the_recipe_are_extras() -> None:
     [named] = re.findall(r'^ARG EXTRAS="(.*)"$', RECIPE, re.MULTILINE)
     listed = subprocess.run(
