@@ -1,4 +1,4 @@
-"""Make the pictures of the page anew: `python -m tests.web.pictures docs`."""
+"""Pictures of a call to the demo agent, made anew: `python -m tests.web.pictures docs`."""
 
 from __future__ import annotations
 
@@ -9,14 +9,20 @@ import tempfile
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
 from playwright.async_api import Browser, async_playwright
+from scipy.signal import resample_poly
 
+from rtc_agent.engine.stepper import Pcm
+from tests.client.audio import save_wav
+from tests.demo.questions import questions
 from tests.web.page_driver import go_live
 from tests.web.real_server import RealServer
-from tests.web.speech import browser_arguments, write_microphone
+from tests.web.speech import browser_arguments
 
 ColorScheme = Literal["light", "dark"]
 TALK_S = 16
+GREETED_S = 4.4
 PICTURES: dict[str, tuple[int, int, ColorScheme]] = {
     "page.png": (1280, 1000, "light"),
     "page-dark.png": (1280, 1000, "dark"),
@@ -33,10 +39,10 @@ navigator.mediaDevices.enumerateDevices = async () => (await list()).map(({ kind
 
 
 async def main(folder: Path) -> None:
-    server = await RealServer.start()
+    server = await RealServer.start("--agent", "demo", "--sessions", "1")
     try:
         with tempfile.TemporaryDirectory() as scratch:
-            microphone = write_microphone(Path(scratch) / "speech48.wav")
+            microphone = save_wav(Path(scratch) / "questions.wav", _questions(), 48_000)
             async with async_playwright() as playwright:
                 browser = await playwright.chromium.launch(
                     executable_path=shutil.which("chromium"), args=browser_arguments(microphone)
@@ -46,6 +52,13 @@ async def main(folder: Path) -> None:
                 await browser.close()
     finally:
         await server.stop()
+
+
+def _questions() -> Pcm:
+    """A caller of the demo agent at 48 kHz: the greeting, then a question every few seconds."""
+    first, *others = questions()[:3]
+    tracks = [first.asked(GREETED_S), *(question.asked() for question in others)]
+    return np.asarray(resample_poly(np.concatenate(tracks).reshape(-1), 2, 1), np.float32)
 
 
 async def _take(
