@@ -16,6 +16,7 @@ from torch import Tensor
 from rtc_agent.model.spec import AGENT_ROWS, CODEBOOKS, TEXT_ROW, USER_ROWS, LmSpec
 from rtc_agent.model.weights import assemble_lm
 from rtc_agent.training.conversations import Encoded
+from rtc_agent.training.data.script import GREETING_FRAME
 from rtc_agent.training.keyed import KeyedTensors
 from rtc_agent.training.lm_net import code_logits, contexts, delayed_columns
 from rtc_agent.training.lm_pass import AuxiliaryHeads, LmPass, PassLosses, Targets
@@ -53,6 +54,10 @@ class Scores:
     code0: Tensor
     """Of codebook 0 while the agent speaks."""
     reply: Tensor
+    """Of replies to what was heard."""
+    name: Tensor
+    """Of the greetings that are due after a prompt, told at its end: whether the persona's name is
+    known before there is any sound that could tell it."""
     word_errors: float
     """Edit distance of pieces over their number, of the words spelled out greedily."""
 
@@ -125,15 +130,17 @@ class LmObjective:
             text = F.linear(context, weights.text_linear).argmax(-1)
             codes = code_logits(spec, weights, context[speech], to.coming[speech])
         said = to.live & (to.coming[..., TEXT_ROW] != spec.text_pad)
-        wanted = to.reply >= 0
-        replies = self._heads.reply(context[wanted].float()).argmax(-1)
+        right = self._heads.reply(context.float()).argmax(-1) == to.reply
+        at = torch.arange(right.shape[1], device=right.device) - given.prompt_frames[:, None]
+        told = to.reply >= 0
         heard = utterances(given, to.coming.shape[1])
         spelled = self._heads.spelled(tapped.flatten(0, 1)[heard.places])
         first = to.coming[speech][:, AGENT_ROWS.start]
         return Scores(
             text=_share((text == to.coming[..., TEXT_ROW])[said]),
             code0=_share(codes[0].argmax(-1) == first),
-            reply=_share(replies == to.reply[wanted]),
+            reply=_share(right[told & (at > GREETING_FRAME)]),
+            name=_share(right[told & (at == -1)]),
             word_errors=word_errors(spelled, heard, spec.text_pad),
         )
 

@@ -6,6 +6,7 @@ Nothing in it waits for the device: what is learned from is weighed, not picked 
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -43,6 +44,25 @@ class AuxiliaryHeads(nn.Module):
         normed = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + _EPS)
         logits: Tensor = self.words(normed)
         return logits.log_softmax(-1)
+
+    def carry(self, state: Mapping[str, Tensor], before: Sequence[str], now: Sequence[str]) -> None:
+        """Go on from what was learned about other reply classes than there are now.
+
+        A class that is new begins as the one it was a part of, `a:b` as `a`; any other, and all
+        where there is not one row for each class before, as if nothing had been learned.
+        """
+        row = {name: i for i, name in enumerate(before)}
+        with torch.no_grad():
+            for name, fresh in self.state_dict().items():
+                if not name.startswith("reply."):
+                    fresh.copy_(state[name])
+                    continue
+                if len(state[name]) != len(before):
+                    continue
+                for i, reply in enumerate(now):
+                    of = row.get(reply, row.get(reply.partition(":")[0]))
+                    if of is not None:
+                        fresh[i] = state[name][of]
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,7 +60,7 @@ class LmTrainer:
     """`Trainer` of the language model.
 
     Args:
-        replies: how many reply classes there are.
+        replies: the reply classes, as `AgentBook` has them.
     """
 
     name = "lm"
@@ -70,17 +70,18 @@ class LmTrainer:
         spec: LmSpec,
         encoder: Encoder,
         source: ConversationSource,
-        replies: int,
+        replies: Sequence[str],
         device: torch.device,
         run: LmRun = LmRun(),
         seed: int = 0,
     ) -> None:
         self._spec, self._encoder, self._source = spec, encoder, source
         self._run, self._seed, self._device = run, seed, device
+        self._replies = list(replies)
         self._chance = torch.Generator(device).manual_seed(seed + 21)
         self._drawing = torch.Generator().manual_seed(seed + 22)
         self.tensors = new_lm(spec, seed).to(device)
-        self._heads = AuxiliaryHeads(spec, replies, seed + 23).to(device)
+        self._heads = AuxiliaryHeads(spec, len(replies), seed + 23).to(device)
         self._objective = LmObjective(
             spec,
             self.tensors,
@@ -150,6 +151,7 @@ class LmTrainer:
             "code0_right": float(scores.code0),
             "reply_right": float(scores.reply),
             "reply_clean": float(clean.reply),
+            "name_right": float(clean.name),
             "word_errors": scores.word_errors,
             "clean_errors": clean.word_errors,
             "conversations": float(self._store.added),
@@ -166,6 +168,7 @@ class LmTrainer:
         return {
             "tensors": self.tensors.state_dict(),
             "heads": self._heads.state_dict(),
+            "replies": self._replies,
             "optimizer": self._optimizer.state_dict(),
             "chance": self._chance.get_state(),
             "drawing": self._drawing.get_state(),
@@ -176,12 +179,15 @@ class LmTrainer:
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """As `Trainer.restore`; of weights alone, with a new optimiser and new conversations."""
+        """As `Trainer.restore`; of weights alone, or where other reply classes were learned, with a
+        new optimiser and new conversations."""
         self.tensors.load_state_dict(state["tensors"])
-        self._heads.load_state_dict(state["heads"])
+        before = state.get("replies", self._replies)
+        same = before == self._replies and len(before) == len(state["heads"]["reply.bias"])
+        self._heads.carry(state["heads"], before, self._replies)
         self._made, self._step = state["made"], state["step"]
         self.close()
-        if "optimizer" not in state:
+        if "optimizer" not in state or not same:
             self._began = self._step
             return
         self._began = state["began"]

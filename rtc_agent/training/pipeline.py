@@ -134,7 +134,7 @@ class Pipeline:
         _use_fast_float32()
         tokenizer = ModelText(self._tokenizer())
         source = self.data.source(tokenizer, self.data.pool())
-        replies = len(self.data.book.replies)
+        replies = self.data.book.replies
         return LmTrainer(self.spec.lm, encoder, source, replies, self.device, self.runs.lm)
 
     def _lm(self) -> bool:

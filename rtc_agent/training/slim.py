@@ -20,7 +20,7 @@ from torch import Tensor
 from rtc_agent.errors import CheckpointError, RtcAgentError
 
 _TENSORS = ("tensors", "heads")
-_NUMBERS = ("step", "made")
+_REST = ("step", "made", "replies")
 MOST_BYTES = 14_000_000
 """Of one file, nearly."""
 
@@ -42,11 +42,11 @@ def write_slim(state: Path, folder: Path, most: int = MOST_BYTES) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob(f"{state.stem}.slim-*of*.pt"):
         old.unlink()
-    numbers = {name: trainer[name] for name in _NUMBERS if name in trainer}
+    rest = {name: trainer[name] for name in _REST if name in trainer}
     written = []
     for i, part in enumerate(parts, 1):
         path = folder / f"{state.stem}.slim-{i}of{len(parts)}.pt"
-        kept = {"trainer": part | numbers, "spent": whole["spent"], "step": whole["step"]}
+        kept = {"trainer": part | rest, "spent": whole["spent"], "step": whole["step"]}
         torch.save(kept, path)
         written.append(path)
     return written

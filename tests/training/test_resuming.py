@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,15 @@ from rtc_agent.training.decoder_training import DecoderRun, DecoderTrainer
 from rtc_agent.training.lm_training import LmRun, LmTrainer
 from rtc_agent.training.stage import Findings, Intervals, Trainer, read_state, run_stage
 from tests.lockstep_model import SPEC as LOCKSTEP
-from tests.training.small_data import CLASSES, SmallBook, SmallPool, SmallSource, WordPieces, plain
+from tests.training.small_data import (
+    CLASSES,
+    REPLIES,
+    SmallBook,
+    SmallPool,
+    SmallSource,
+    WordPieces,
+    plain,
+)
 
 CPU = torch.device("cpu")
 SPEC = replace(
@@ -73,12 +82,12 @@ def decoder() -> DecoderTrainer:
     return DecoderTrainer(SPEC.mimi, placed_codec(), SmallBook(), CPU, run)
 
 
-def lm() -> LmTrainer:
+def lm(replies: Sequence[str] = CLASSES) -> LmTrainer:
     tensors = placed_codec()
     weights = assemble_mimi(SPEC.mimi, lambda key, _: tensors[key])
     encoder = Encoder(SPEC, OfflineCodec(SPEC.mimi, weights), SmallBook(), plain)
     run = LmRun(batch=2, made_at_once=2, first=1, every=2, capacity=3, validation=1)
-    return LmTrainer(SPEC.lm, encoder, SmallSource(WordPieces()), len(CLASSES), CPU, run)
+    return LmTrainer(SPEC.lm, encoder, SmallSource(WordPieces()), replies, CPU, run)
 
 
 @pytest.mark.parametrize("make", [codec, decoder, lm])
@@ -102,6 +111,32 @@ def test_an_interrupted_run_is_an_uninterrupted_one(tmp_path: Path, make: Any) -
     # And it did learn something all along.
     first = new_codec(SPEC.mimi, 0).state_dict() if make is codec else make().tensors.state_dict()
     assert any(not torch.equal(first[k], v) for k, v in whole["trainer"]["tensors"].items())
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_other_reply_classes_are_gone_on_with(known: bool) -> None:
+    """Those that are the same keep what was learned; only auxiliary heads may differ."""
+    old, new = lm(), lm(("nothing", "Bye.", f"{REPLIES[0]}:Nova", "Ho ho.", "Ha ha."))
+    old.step(0.0)
+    state = old.state()
+    if not known:
+        del state["replies"]
+    new.restore(state)
+    fresh, now = lm(new._replies)._heads.state_dict(), new._heads.state_dict()
+    for name in ("reply.weight", "reply.bias"):
+        was = state["heads"][name]
+        for i, before in enumerate((0, 3, 1, None, 2)):
+            wanted = fresh[name][i] if before is None or not known else was[before]
+            assert torch.equal(now[name][i], wanted)
+    assert torch.equal(now["words.weight"], state["heads"]["words.weight"])
+    for key, tensor in new.tensors.state_dict().items():
+        assert torch.equal(tensor, state["tensors"][key])
+    # Conversations kept have the old classes' numbers.
+    assert new._store.added == 0 and new._began == 1
+    new.step(0.5)
+    del state["tensors"]["out_norm/alpha"]
+    with pytest.raises(RuntimeError, match="out_norm/alpha"):
+        lm().restore(state)
 
 
 def test_what_is_over_stays_over(tmp_path: Path) -> None:

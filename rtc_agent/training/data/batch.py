@@ -130,7 +130,8 @@ class ConversationBatch:
     """[n, most utterances] int64: how many of `words` belong to it; 0 past the end."""
     reply: Tensor
     """[n, FRAMES] int64: between the end of an utterance and the reply to it the reply class
-    (`AgentBook.replies`), 0 after sounds that ask for nothing; IGNORE elsewhere."""
+    (`AgentBook.replies`), 0 after sounds that ask for nothing; in the last silence of the prompt,
+    and from there to the greeting, the greeting's; IGNORE elsewhere."""
 
     def to(self, device: torch.device | str) -> ConversationBatch:
         """The same on another device."""

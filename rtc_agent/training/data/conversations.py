@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from rtc_agent.engine.stepper import FRAME_SAMPLES
+from rtc_agent.model.prompts import SILENCE_FRAMES
 from rtc_agent.training.data.batch import (
     FRAMES,
     IGNORE,
@@ -64,7 +65,7 @@ def compose(scripts: Sequence[Script], book: Book) -> ConversationBatch:
         words_count=torch.tensor([len(row) for row in words]),
         spans=_spans(scripts),
         span_words=_padded([[len(ids) for *_, ids in s.words] for s in scripts], 0),
-        reply=_after_prompt(scripts, [s.reply for s in scripts], IGNORE),
+        reply=_replies(scripts),
     )
 
 
@@ -136,6 +137,16 @@ def _after_prompt(
     for whole, script, row in zip(out, scripts, rows, strict=True):
         whole[script.opening.frames :] = row
     return torch.from_numpy(out)
+
+
+def _replies(scripts: Sequence[Script]) -> Tensor:
+    """[n, FRAMES]: with whose greeting is due in the prompt's last silence too, where the persona
+    has been read and nothing of the agent's own sound can have told it."""
+    out = _after_prompt(scripts, [s.reply for s in scripts], IGNORE)
+    for row, script in zip(out, scripts, strict=True):
+        live = script.opening.frames
+        row[max(0, live - SILENCE_FRAMES) : live] = script.opens
+    return out
 
 
 def _padded(rows: Sequence[Sequence[int]], fill: int) -> Tensor:

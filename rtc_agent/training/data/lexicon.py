@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 from rtc_agent.model.spec import LmSpec
 from rtc_agent.training.data.batch import FRAME_RATE, Sentence, Tokenizer
-from rtc_agent.training.data.texts.intent import ASK_NAME
-from rtc_agent.training.data.texts.intents import GREETING
+from rtc_agent.training.data.texts.intent import ASK_NAME, GREETING, kind_of
 from rtc_agent.training.data.texts.names import NAMES
 
 PAD, EPAD = LmSpec().text_pad, LmSpec().text_epad
@@ -35,7 +34,7 @@ def schedule(sentence: Sentence, tokenizer: Tokenizer) -> tuple[Piece, ...]:
     """
     pieces: list[Piece] = []
     last = -3
-    named = sentence.reply in (GREETING, ASK_NAME)
+    named = kind_of(sentence.reply) in (GREETING, ASK_NAME)
     for word, onset in zip(sentence.text.split(), sentence.onsets, strict=True):
         weight = NAME_WEIGHT if named and word.strip(".,") in NAMES else 1.0
         frame = max(int(onset * FRAME_RATE) - _AHEAD, last + 1)

@@ -12,8 +12,7 @@ from rtc_agent.engine.stepper import FRAME_SAMPLES
 from rtc_agent.model.persona import wrap_persona
 from rtc_agent.model.prompts import SILENCE_FRAMES
 from rtc_agent.training.data.batch import IGNORE, SAMPLE_RATE, Sentence, Tokenizer
-from rtc_agent.training.data.texts.intent import ASK_NAME
-from rtc_agent.training.data.texts.intents import GREETING
+from rtc_agent.training.data.texts.intent import ASK_NAME, GREETING, kind_of
 from rtc_agent.training.data.texts.names import DEFAULT_NAME, draw_persona
 
 _VOICED, _PERSONA = 0.45, 0.65
@@ -52,7 +51,7 @@ def clip_choices(sentences: Sequence[Sentence]) -> list[int]:
         i
         for i, sentence in enumerate(sentences)
         if len(sentence.samples) >= _SHORTEST_CLIP * SAMPLE_RATE
-        and sentence.reply not in (GREETING, ASK_NAME)
+        and kind_of(sentence.reply) not in (GREETING, ASK_NAME)
     ]
 
 

@@ -35,6 +35,8 @@ from rtc_agent.training.data.texts.names import answer, greeting
 REPLY_GAP = 0.40
 """Seconds from the end of a caller's words to the earliest frame of the reply. Fixed, so that
 greedy decoding is sure of the frame."""
+GREETING_FRAME = 6
+"""Live frame by which the agent greets at the latest."""
 SILENCE_LIMIT = 6.0
 """Seconds in which no one speaks before the agent asks, once, whether the caller is there."""
 CUT_AFTER = 0.22
@@ -102,6 +104,8 @@ class Script:
     lines: list[Said] = field(default_factory=list)
     words: list[tuple[int, int, list[int]]] = field(default_factory=list)
     """First frame, frame after the last, and ids of each utterance."""
+    opens: int = IGNORE
+    """Reply class of the greeting that is the agent's, though the caller may be first."""
     text: npt.NDArray[np.int64] = field(init=False)
     text_weight: npt.NDArray[np.float32] = field(init=False)
     reply: npt.NDArray[np.int64] = field(init=False)
@@ -135,11 +139,15 @@ class ScriptWriter:
         """A conversation after this opening."""
         script = Script(opening, FRAMES - opening.frames)
         call = _Caller(self._pool, rng)
+        sentence = self._book.index(greeting(opening.name))
+        script.opens = self._book.reply_class(sentence)
         onset: int | None = None
         if rng.random() < _CALLER_FIRST:
             onset = int(rng.uniform(0.02, 0.35) * SAMPLE_RATE)
         else:
-            self._say(script, self._book.index(greeting(opening.name)), int(rng.integers(3, 7)))
+            frame = int(rng.integers(3, 1 + GREETING_FRAME))
+            self._say(script, sentence, frame)
+            self._mark(script, 0, frame, sentence)
         while True:
             if onset is None:
                 onset = self._next_onset(script, rng)

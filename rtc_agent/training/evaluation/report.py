@@ -10,6 +10,7 @@ import numpy as np
 
 from rtc_agent.engine.stepper import FRAME_SAMPLES
 from rtc_agent.training.data.batch import EvalCase, EvalSet, TrainingData
+from rtc_agent.training.data.texts.intent import kind_of
 from rtc_agent.training.evaluation.calls import REPLY_FRAMES, Model, hold, lay_out
 from rtc_agent.training.evaluation.recognition import SentenceChooser, plain_words
 from rtc_agent.training.evaluation.scoring import Score, Tally, percentile, score
@@ -75,8 +76,9 @@ class Evaluation:
             return ()
         if persona is None:
             return (self.data.greeting,)
-        mine = {s.reply for s in self.data.book.sentences if s.text == self.data.greeting}
-        return tuple(s.text for s in self.data.book.sentences if s.reply in mine)
+        said = self.data.book.sentences
+        mine = {kind_of(s.reply) for s in said if s.text == self.data.greeting}
+        return tuple(s.text for s in said if kind_of(s.reply) in mine)
 
     def _silences(self) -> list[dict[str, Any]]:
         out = []

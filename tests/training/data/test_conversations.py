@@ -11,7 +11,7 @@ from rtc_agent.model.tiny import TINY_SPEC
 from rtc_agent.training.data.batch import FRAMES, IGNORE, ConversationBatch
 from rtc_agent.training.data.conversations import Conversations, compose
 from rtc_agent.training.data.opening import Opening
-from rtc_agent.training.data.script import Clip, Said, Script
+from rtc_agent.training.data.script import GREETING_FRAME, Clip, Said, Script
 from rtc_agent.training.data.texts.names import DEFAULT_NAME
 from tests.training.data.toys import ToyPool, WordTokenizer, toy_book
 
@@ -39,7 +39,7 @@ def test_no_loss_is_taken_in_the_prompt_and_words_lie_behind_it() -> None:
         assert (batch.text_weight[row, :prompt] == 0).all()
         assert (batch.text_weight[row, prompt:] >= 1).all()
         assert not batch.speaking[row, :prompt].any()
-        assert (batch.reply[row, :prompt] == IGNORE).all()
+        assert (batch.reply[row, : max(0, prompt - 6)] == IGNORE).all()
         spans = batch.spans[row][batch.span_words[row] > 0]
         assert (spans[:, 0] >= prompt).all() and (spans[:, 1] > spans[:, 0]).all()
         count = int(batch.words_count[row])
@@ -47,6 +47,27 @@ def test_no_loss_is_taken_in_the_prompt_and_words_lie_behind_it() -> None:
         assert (batch.words[row, :count] != IGNORE).all()
         assert (batch.words[row, count:] == IGNORE).all()
     assert tokenizer.words
+
+
+def test_whose_greeting_is_due_is_told_from_the_prompts_end_to_the_greeting() -> None:
+    book = toy_book()
+    names: set[str] = set()
+    for seed in range(30):
+        tokenizer = WordTokenizer()
+        source = Conversations(book, ToyPool(), tokenizer)
+        script = source.script(np.random.default_rng(seed))
+        reply, live = compose([script], book).reply[0], script.opening.frames
+        due = book.replies.index(f"greeting:{script.opening.name}")
+        assert (reply[max(0, live - 6) : live] == due).all()
+        if (
+            script.lines[0].frame <= GREETING_FRAME
+            and not script.clips[0].onset < FRAME_SAMPLES * 6
+        ):
+            assert (reply[live : live + script.lines[0].frame] == due).all()
+            assert book.sentences[script.lines[0].sentence].reply == book.replies[due]
+            names.add(script.opening.name)
+        assert not (reply[live + GREETING_FRAME :] == due).all()
+    assert len(names) > 5
 
 
 def test_the_prompt_is_the_run_times() -> None:

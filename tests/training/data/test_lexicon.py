@@ -2,7 +2,7 @@ import numpy as np
 
 from rtc_agent.training.data.batch import Sentence
 from rtc_agent.training.data.lexicon import EPAD, NAME_WEIGHT, schedule
-from rtc_agent.training.data.texts.intents import GREETING
+from rtc_agent.training.data.texts.intent import GREETING, named
 from tests.training.data.toys import WordTokenizer
 
 
@@ -33,7 +33,9 @@ def test_pieces_that_do_not_fit_push_the_next_word_on() -> None:
 
 def test_only_the_agents_own_name_weighs_more() -> None:
     tokenizer = WordTokenizer()
-    greeting = schedule(_sentence("I am Ruby.", 0, 0.3, 0.6, reply=GREETING), tokenizer)
+    greeting = schedule(
+        _sentence("I am Ruby.", 0, 0.3, 0.6, reply=named(GREETING, "Ruby")), tokenizer
+    )
     assert [p.weight for p in greeting if p.token != EPAD] == [1, 1, NAME_WEIGHT]
     other = schedule(_sentence("I am Ruby.", 0, 0.3, 0.6), tokenizer)
     assert all(p.weight == 1 for p in other)

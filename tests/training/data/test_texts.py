@@ -1,8 +1,8 @@
 import numpy as np
 
 from rtc_agent.training.data.texts import names, out_of_domain
-from rtc_agent.training.data.texts.intent import AGAIN
-from rtc_agent.training.data.texts.intents import GREETING, demo_domain
+from rtc_agent.training.data.texts.intent import AGAIN, ASK_NAME, GREETING, kind_of
+from rtc_agent.training.data.texts.intents import demo_domain
 
 
 def test_the_domain_has_sixty_kinds_of_questions_and_three_hundred_sentences() -> None:
@@ -40,8 +40,12 @@ def test_intents_are_drawn_by_their_weight() -> None:
 
 def test_every_name_has_its_greeting_and_a_persona_tells_it() -> None:
     assert len(set(names.NAMES)) >= 20
-    greetings = [text for text, reply in demo_domain().replies() if reply == GREETING]
-    assert greetings == [names.greeting(name) for name in names.NAMES]
+    replies = dict(demo_domain().replies())
+    for kind, say in ((GREETING, names.greeting), (ASK_NAME, names.answer)):
+        mine = {text: reply for text, reply in replies.items() if kind_of(reply) == kind}
+        assert list(mine) == [say(name) for name in names.NAMES]
+        # Whose it is must be known before the sound tells it: no two share a class.
+        assert len(set(mine.values())) == len(names.NAMES)
     rng = np.random.default_rng(2)
     for _ in range(200):
         text, name = names.draw_persona(rng)

@@ -4,10 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+GREETING = "greeting"
+"""What the agent opens a call with; no intent has it."""
 ASK_NAME = "ask-name"
 """Answered with the name that the persona gave: the replies are in the order of the names."""
 AGAIN = "say-that-again"
 """Answered with the agent's sentence before; it has no replies of its own."""
+
+
+def named(kind: str, name: str) -> str:
+    """The reply class of a sentence that holds the agent's own name: a class for each name, so that
+    whose sentence is due is to be known before it begins."""
+    return f"{kind}:{name}"
+
+
+def kind_of(reply: str) -> str:
+    """What a reply class is one of: that of `named`, or the intent's family."""
+    return reply.partition(":")[0]
 
 
 @dataclass(frozen=True, slots=True)

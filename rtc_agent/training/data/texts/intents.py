@@ -8,13 +8,13 @@ from functools import cache
 import numpy as np
 
 from rtc_agent.training.data.texts import names, questions, small_talk
-from rtc_agent.training.data.texts.intent import AGAIN, ASK_NAME, Intent
+from rtc_agent.training.data.texts.intent import AGAIN, ASK_NAME, GREETING, Intent, named
 
 SORRY = "Sorry, I did not understand. Please say that again."
 """To whatever lies outside the domain."""
 STILL_THERE = "Are you still there?"
 """After six seconds in which no one spoke; once."""
-NOTHING, OUT_OF_DOMAIN, GREETING, SILENCE = "nothing", "out-of-domain", "greeting", "silence"
+NOTHING, OUT_OF_DOMAIN, SILENCE = "nothing", "out-of-domain", "silence"
 """Reply classes that no intent has."""
 
 _OPENINGS = (
@@ -43,8 +43,12 @@ class Domain:
     def replies(self) -> Iterator[tuple[str, str]]:
         """Every sentence of the agent with its reply class."""
         for name in names.NAMES:
-            yield names.greeting(name), GREETING
+            yield names.greeting(name), named(GREETING, name)
         for intent in self.intents.values():
+            if intent.name == ASK_NAME:
+                for name in names.NAMES:
+                    yield names.answer(name), named(ASK_NAME, name)
+                continue
             for reply in intent.replies:
                 yield reply, intent.name
         yield SORRY, OUT_OF_DOMAIN
