@@ -1,7 +1,8 @@
 """The way from a caller's mouth to the agent's ear, for whole batches on whatever device.
 
-Level, colour and room of the place, the telephone's band and µ-law; then the noise of the place:
-other people, the agent's own echo, hiss. Rows differ, and each part touches only some of them.
+Level, colour and room of the place; its noise: other people, the agent's own echo, hiss; then the
+line: a telephone call, band and µ-law by themselves, lost packets. Rows differ, and each part
+touches only some of them.
 """
 
 from __future__ import annotations
@@ -22,6 +23,11 @@ _BANDS = 9
 _LOWEST_HZ = 50.0
 _ROOM = SAMPLE_RATE * 2 // 5
 """Samples of a room's answer."""
+_PHONE_RATE = 8_000
+_PHONE_EDGE_HZ = (3_300.0, 3_900.0)
+"""Where a telephone's filter begins to fall; what it has fallen to at 4 kHz is nothing."""
+_NEARLY_WHITE, _BROWN = 0.12, 1.1
+"""Exponents of the hiss: how steeply it falls with the frequency."""
 _SPOKEN_DBFS = -58.0
 """A frame louder than this counts as speech when a row's level is measured."""
 
@@ -31,18 +37,26 @@ class Line:
     """`batch.Augment`: how often each thing happens, and how much of it. Levels in dB."""
 
     colour_db: float = 4.5
-    telephone: float = 0.18
     room: float = 0.25
-    mu_law: float = 0.18
+    phone: float = 0.2
+    """Telephone calls: at 8 kHz and in µ-law."""
+    telephone: float = 0.08
+    """The telephone's band alone."""
+    mu_law: float = 0.06
+    """µ-law alone, of the whole band."""
     quiet: float = 0.15
     """Rows without any hiss."""
-    hiss_dbfs: tuple[float, float] = (-80.0, -30.0)
-    least_ratio_db: float = 5.0
-    """Of speech over hiss: what is drowned cannot be answered."""
+    hiss_dbfs: tuple[float, float] = (-80.0, -34.0)
+    noisy: float = 0.25
+    """Rows of louder hiss, half of it nearly white."""
+    noisy_dbfs: tuple[float, float] = (-42.0, -28.0)
+    least_ratio_db: tuple[float, float] = (5.0, 15.0)
+    """Of speech over hiss: what is drowned cannot be answered. Drawn, so that not all quiet callers
+    are nearly drowned in loud places."""
     babble: float = 0.12
     babble_below_db: tuple[float, float] = (14.0, 30.0)
     """How far the other people are below the caller."""
-    echo: float = 0.2
+    echo: float = 0.25
     echo_db: tuple[float, float] = (-50.0, -26.0)
     clipped: float = 0.03
     dropped: float = 0.05
@@ -60,7 +74,14 @@ class Line:
         level = speech_level(clean)
         heard = clean + self._people(clean, level, draw)
         heard = heard + self._echo(agent, draw)
-        heard = heard + self._hiss(heard, level, draw)
+        hiss = self._hiss(heard, level, draw)
+        # The place's own goes through the telephone too; that of the line behind it does not.
+        place = draw.some(0.5)
+        heard = heard + torch.where(place, hiss, 0.0)
+        phone, edge = draw.some(self.phone), draw.between(*_PHONE_EDGE_HZ)
+        heard = torch.where(phone, by_phone(heard, edge), heard)
+        clean = torch.where(phone, _narrow_band(torch.fft.rfft(clean), edge, clean), clean)
+        heard = heard + torch.where(place, 0.0, hiss)
         heard = torch.where(draw.some(self.mu_law), mu_law(heard), heard)
         heard = torch.where(draw.some(self.dropped), _with_losses(heard, draw), heard)
         return heard.clamp(-1, 1), clean
@@ -86,11 +107,15 @@ class Line:
         n, samples = like.shape
         spectrum = torch.fft.rfft(draw.normal(n, samples))
         rank = torch.arange(1, spectrum.shape[1] + 1, device=like.device)
-        noise = torch.fft.irfft(spectrum * rank ** -draw.between(0, 1.1), n=samples)
+        noisy = draw.some(self.noisy)
+        steepest = torch.where(noisy & draw.some(0.5), _NEARLY_WHITE, _BROWN)
+        noise = torch.fft.irfft(spectrum * rank ** -(steepest * draw.uniform()), n=samples)
         noise = noise / noise.std(1, keepdim=True).clamp(min=1e-9)
         lowest, highest = self.hiss_dbfs
         dbfs = lowest + (highest - lowest) * draw.uniform() ** 1.3
-        drowning = torch.where(level > -80, level - self.least_ratio_db, math.inf)
+        dbfs = torch.where(noisy, draw.between(*self.noisy_dbfs), dbfs)
+        ratio = draw.between(*self.least_ratio_db)
+        drowning = torch.where(level > -80, level - ratio, math.inf)
         return torch.where(draw.some(self.quiet), 0.0, noise * _gain(torch.minimum(dbfs, drowning)))
 
 
@@ -109,6 +134,28 @@ def mu_law(pcm: Tensor) -> Tensor:
     pressed = pressed.sign() * torch.log1p(_MU * pressed.abs()) / math.log1p(_MU)
     kept = torch.round(pressed * 127) / 127
     return kept.sign() * torch.expm1(kept.abs() * math.log1p(_MU)) / _MU
+
+
+def by_phone(pcm: Tensor, edge_hz: Tensor) -> Tensor:
+    """What a telephone call brings: 8,000 samples a second in µ-law.
+
+    Args:
+        pcm: [n, samples], a multiple of three.
+        edge_hz: [n, 1] where the filters before and behind begin to fall.
+    """
+    times = SAMPLE_RATE // _PHONE_RATE
+    sent = mu_law(_narrow_band(torch.fft.rfft(pcm), edge_hz, pcm)[:, ::times])
+    return _narrow_band(torch.fft.rfft(sent) * times, edge_hz, pcm)
+
+
+def _narrow_band(spectrum: Tensor, edge_hz: Tensor, like: Tensor) -> Tensor:
+    """A spectrum from 0 Hz on, cut off towards 4 kHz, as sound of as many samples as `like`."""
+    samples = like.shape[1]
+    bins = samples * _PHONE_RATE // SAMPLE_RATE // 2 + 1
+    hertz = torch.arange(bins, device=like.device) * (SAMPLE_RATE / samples)
+    fallen = ((hertz - edge_hz) / (_PHONE_RATE / 2 - edge_hz)).clamp(0, 1)
+    kept = spectrum[:, :bins] * torch.cos(fallen * (math.pi / 2)) ** 2
+    return torch.fft.irfft(kept, n=samples)
 
 
 class _Draw:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass, field
 
@@ -44,7 +45,12 @@ CUT_AFTER = 0.22
 FADE = 960
 """Samples over which it does."""
 
-_CUT_IN, _CALLER_FIRST, _LONG_SILENCE, _GOES_ON, _PAUSES = 0.28, 0.12, 0.07, 0.06, 0.12
+_CUT_IN, _CALLER_FIRST, _LONG_SILENCE, _GOES_ON = 0.38, 0.12, 0.07, 0.06
+_PAUSES, _PAUSE_S = 0.25, (0.08, 0.34)
+"""Part of the longer utterances with a pause within, and its seconds: synthesisers and people make
+some of more than a quarter of a second. Under the reply's gap, so that nothing was begun."""
+_TWICE_PAUSED = 3 * SAMPLE_RATE
+"""Samples from which on there may be two."""
 _LONG_AFTER_QUESTION = 0.35
 _SAME_SPEAKER = 0.8
 _NO_SOUNDS = 0.3
@@ -289,16 +295,27 @@ class _Caller:
 
 
 def _paused(samples: Samples, onset: int, caller: _Caller, rng: np.random.Generator) -> list[Clip]:
-    """An utterance, sometimes with a pause at its quietest place that is shorter than the gap."""
+    """An utterance, sometimes with a pause at its quietest place that is shorter than the gap, or
+    with two."""
+    whole = caller.clip(samples, onset)
     if rng.random() >= _PAUSES or len(samples) < SAMPLE_RATE:
-        return [caller.clip(samples, onset)]
+        return [whole]
+    twice = len(samples) >= _TWICE_PAUSED and rng.random() < 0.5
+    bounds = (0.15, 0.5, 0.85) if twice else (0.25, 0.75)
+    clips: list[Clip] = []
+    begun, at = 0, onset
+    for low, high in itertools.pairwise(bounds):
+        quiet = _quietest(samples, int(low * len(samples)), int(high * len(samples)))
+        clips.append(Clip(samples[begun:quiet], at, whole.tempo, whole.gain))
+        begun, at = quiet, clips[-1].end + int(rng.uniform(*_PAUSE_S) * SAMPLE_RATE)
+    return [*clips, Clip(samples[begun:], at, whole.tempo, whole.gain)]
+
+
+def _quietest(samples: Samples, first: int, last: int) -> int:
+    """The middle of the quietest 20 ms between two samples."""
     block = SAMPLE_RATE // 50
-    middle = samples[len(samples) // 4 : len(samples) * 3 // 4]
-    loud = np.square(middle[: len(middle) // block * block].reshape(-1, block)).mean(1)
-    at = len(samples) // 4 + int(loud.argmin()) * block + block // 2
-    first = caller.clip(samples[:at], onset)
-    pause = int(rng.uniform(0.08, 0.24) * SAMPLE_RATE)
-    return [first, Clip(samples[at:], first.end + pause, first.tempo, first.gain)]
+    among = samples[first : first + (last - first) // block * block].reshape(-1, block)
+    return first + int(np.square(among).mean(1).argmin()) * block + block // 2
 
 
 def _frame_after(sample: float) -> int:

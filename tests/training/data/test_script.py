@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from functools import cache
 
 import numpy as np
@@ -12,9 +13,17 @@ from rtc_agent.engine.stepper import FRAME_SAMPLES
 from rtc_agent.training.data.batch import FRAMES, IGNORE, SAMPLE_RATE
 from rtc_agent.training.data.conversations import Conversations
 from rtc_agent.training.data.lexicon import EPAD, PAD
-from rtc_agent.training.data.script import CUT_AFTER, FADE, REPLY_GAP, SILENCE_LIMIT, Script
+from rtc_agent.training.data.script import (
+    CUT_AFTER,
+    FADE,
+    REPLY_GAP,
+    SILENCE_LIMIT,
+    Script,
+    _Caller,
+    _paused,
+)
 from rtc_agent.training.data.texts.intents import OUT_OF_DOMAIN, STILL_THERE
-from tests.training.data.toys import ToyPool, WordTokenizer, toy_book
+from tests.training.data.toys import ToyPool, WordTokenizer, hum, toy_book
 
 seeds = st.integers(0, 2**31)
 GAP = int(REPLY_GAP * SAMPLE_RATE)
@@ -104,6 +113,33 @@ def test_a_long_silence_brings_one_question_and_no_second() -> None:
                 waited = line.onset - before.end
                 assert 0 <= waited - SILENCE_LIMIT * SAMPLE_RATE < FRAME_SAMPLES
     assert asked > 5
+
+
+def test_callers_pause_for_nearly_as_long_as_the_agent_waits_and_no_longer() -> None:
+    caller = _Caller(ToyPool(), np.random.default_rng(0))
+    samples = np.concatenate((hum(14), np.zeros(1_000, np.float32), hum(1)))
+    pauses, twice = [], 0
+    for seed in range(200):
+        clips = _paused(samples, 500, caller, np.random.default_rng(seed))
+        assert np.array_equal(np.concatenate([c.samples for c in clips]), samples)
+        assert clips[0].onset == 500
+        pauses += [b.onset - a.end for a, b in itertools.pairwise(clips)]
+        twice += len(clips) == 3
+    assert 0.2 < len(pauses) / 200 < 0.5 and twice > 10
+    assert 0.08 * SAMPLE_RATE - 1 <= min(pauses) < 0.12 * SAMPLE_RATE
+    assert 0.28 * SAMPLE_RATE < max(pauses) < GAP - 0.05 * SAMPLE_RATE
+    assert len(_paused(hum(3), 0, caller, np.random.default_rng(0))) == 1
+
+
+def test_a_pause_is_where_it_is_quietest() -> None:
+    caller = _Caller(ToyPool(), np.random.default_rng(0))
+    samples = np.concatenate((hum(4), np.zeros(1_500, np.float32), hum(4)))
+    cuts = {
+        len(clips[0].samples)
+        for seed in range(40)
+        if len(clips := _paused(samples, 0, caller, np.random.default_rng(seed))) == 2
+    }
+    assert cuts and all(len(hum(4)) <= cut <= len(hum(4)) + 1_500 for cut in cuts)
 
 
 def test_all_that_a_call_may_bring_comes_about() -> None:

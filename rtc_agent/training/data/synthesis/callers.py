@@ -20,7 +20,7 @@ LEAD_IN = "lead-in"
 
 _FLITE_SHARE = 0.5
 _VOICES = tuple(MEAN_PITCH)
-_CHANCES = np.array([0.26, 0.26, 0.26, 0.16, 0.06])
+_CHANCES = np.array([0.24, 0.23, 0.23, 0.2, 0.1])
 """Of Flite's voices in the order of `MEAN_PITCH`."""
 _US_SHARE = 0.45
 _BENT_SHARE = 0.5

@@ -84,8 +84,8 @@ def _large_sum(rng: np.random.Generator) -> str:
 
 
 _WEIGHED: tuple[tuple[Draw, float], ...] = (
-    *((_statement, 4), (_question, 4), (_long, 2), (_fragment, 2), (_request, 4)),
-    *((_word, 2.5), (_words, 2), (_digits, 1), (_trap, 4), (_other_sum, 1.5), (_large_sum, 1)),
+    *((_statement, 4), (_question, 4), (_long, 3), (_fragment, 2), (_request, 4)),
+    *((_word, 3.5), (_words, 2), (_digits, 1), (_trap, 4), (_other_sum, 1.5), (_large_sum, 1)),
 )
 _KINDS = tuple(kind for kind, _ in _WEIGHED)
 _SHARES = np.array([weight for _, weight in _WEIGHED])
