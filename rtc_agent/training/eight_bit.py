@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from rtc_agent.model.checkpoint import SCALE_SUFFIX
@@ -47,6 +47,12 @@ def _widened(narrow: Mapping[str, Tensor], key: str) -> Tensor:
     if (scale := narrow.get(key + SCALE_SUFFIX)) is not None:
         tensor = tensor * scale.float()
     return tensor
+
+
+def load_eight_bit(path: Path) -> dict[str, Tensor]:
+    """The tensors of such a file, float32."""
+    narrow = load_file(path)
+    return {key: _widened(narrow, key) for key in narrow if not key.endswith(SCALE_SUFFIX)}
 
 
 def output_axis(key: str, shape: tuple[int, ...]) -> int:

@@ -54,6 +54,11 @@ def keyed_state(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {name.replace("/", "."): tensor for name, tensor in state.items()}
 
 
+def module_state(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Its inverse."""
+    return {_name(key): tensor for key, tensor in tensors.items()}
+
+
 def drawn(shapes: Mapping[str, tuple[int, ...]], draw: Draw, seed: int) -> dict[str, Tensor]:
     """First values of every key, on the CPU, so that a seed means the same on any device."""
     generator = torch.Generator().manual_seed(seed)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -19,7 +20,7 @@ from rtc_agent.training.conversations import Encoded
 from rtc_agent.training.data.script import GREETING_FRAME
 from rtc_agent.training.keyed import KeyedTensors
 from rtc_agent.training.lm_net import code_logits, contexts, delayed_columns
-from rtc_agent.training.lm_pass import AuxiliaryHeads, LmPass, PassLosses, Targets
+from rtc_agent.training.lm_pass import AuxiliaryHeads, LmPass, PassLosses, Targets, gains
 from rtc_agent.training.lm_words import utterances, word_errors, word_loss
 
 _TEXT, _CODES, _REPLY = 2.0, 0.6, 0.4
@@ -68,8 +69,8 @@ class LmObjective:
     Args:
         tap: the layer that words are read off.
         mixed: whether products are in bfloat16.
-        compiler: PyTorch's name of what compiles the part whose shapes are fixed; None runs it as
-            it is.
+        compiler: what compiles the part whose shapes are fixed, or PyTorch's name of it; None runs
+            it as it is.
     """
 
     def __init__(
@@ -79,7 +80,7 @@ class LmObjective:
         heads: AuxiliaryHeads,
         tap: int,
         mixed: bool,
-        compiler: str | None = None,
+        compiler: str | Callable[..., Any] | None = None,
     ) -> None:
         self._spec, self._tensors, self._heads = spec, tensors, heads
         self._tap, self._mixed = tap, mixed
@@ -105,6 +106,7 @@ class LmObjective:
             to.weight,
             to.reply,
             torch.rand(to.live.shape, device=to.live.device, generator=chance),
+            gains(self._tensors),
         )
         spelled = self._heads.spelled(run.tapped.flatten(0, 1)[said.places])
         words = word_loss(spelled, said, self._spec.text_pad)

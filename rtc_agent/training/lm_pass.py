@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -120,15 +121,17 @@ class LmPass(nn.Module):
         weight: Tensor,
         reply: Tensor,
         order: Tensor,
+        gains: Mapping[str, Tensor],
     ) -> PassLosses:
         """
         Args:
+            gains: `gains` of the tensors.
             heard … reply: the fields of `Targets`.
             order: [n, positions] chance within 0 and 1, that picks silent positions.
         """
         spec = self._spec
         with torch.autocast(heard.device.type, torch.bfloat16, enabled=self._mixed):
-            weights = assemble_lm(spec, self._tensors.fetch)
+            weights = assemble_lm(spec, partial(_fetch, self._tensors, gains))
             context, tapped = contexts(spec, weights, heard, self._tap)
             text_logits = F.linear(context, weights.text_linear).float()
             flat = context.flatten(0, 1)
@@ -152,6 +155,22 @@ class LmPass(nn.Module):
         number = (wanted != IGNORE).sum().clamp(min=1)
         right = (guesses.detach().argmax(-1) == wanted).sum() / number
         return loss / number, right
+
+
+def gains(tensors: KeyedTensors) -> dict[str, Tensor]:
+    """The norms' gains by key, as vectors: made outside of what is compiled.
+
+    PyTorch 2.11's compiler gives a parameter of [1, 1, dim] that is flattened within a gradient of
+    [dim] on a GPU, which autograd refuses. To go when a later one does not.
+    """
+    keys = (key for key in tensors.keys if key.endswith("alpha"))
+    return {key: tensors.fetch(key).flatten() for key in keys}
+
+
+def _fetch(
+    tensors: KeyedTensors, gains: Mapping[str, Tensor], key: str, rows: int | None = None
+) -> Tensor:
+    return gains[key] if key in gains else tensors.fetch(key, rows)
 
 
 def _picked(live: Tensor, speaking: Tensor, order: Tensor) -> Tensor:

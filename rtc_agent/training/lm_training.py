@@ -42,13 +42,16 @@ class LmRun:
     warm_up: int = 200
     made_at_once: int = 32
     """Conversations in each batch of new ones."""
-    first: int = 24
+    first: int = 40
     """Batches of new ones before training begins."""
-    every: int = 20
+    every: int = 14
     """Steps between new ones."""
+    eager: int = 5_000
+    """Conversations until there are which new ones come twice as often: few are soon known by
+    heart."""
     capacity: int = 14_000
     """Conversations kept."""
-    validation: int = 16
+    validation: int = 32
     """Conversations that are never learned from."""
     workers: int = 0
     """Processes that make conversations ahead; none makes them when they are needed."""
@@ -112,10 +115,12 @@ class LmTrainer:
         run = self._run
         while self._store.added < run.first * run.made_at_once:
             self._add()
-        if self._step and self._step % run.every == 0 and progress < _NO_NEW:
+        every = run.every if len(self._store) >= min(run.eager, run.capacity) else run.every // 2
+        since = self._step - self._began
+        if since and since % max(1, every) == 0 and progress < _NO_NEW:
             self._add()
         given = self._store.draw(run.batch, self._drawing)
-        factor = cosine(progress, self._step - self._began, warm_up=run.warm_up, last=0.02)
+        factor = cosine(progress, since, warm_up=run.warm_up, last=0.02)
         for group in self._optimizer.param_groups:
             group["lr"] = run.peak * factor
         losses = self._objective.losses(given, _words_weight(progress), self._chance)

@@ -20,7 +20,8 @@ from torch import Tensor
 from rtc_agent.errors import CheckpointError, RtcAgentError
 
 _TENSORS = ("tensors", "heads")
-_REST = ("step", "made", "replies")
+KEPT = ("step", "made", "replies")
+"""What is kept beside tensors."""
 MOST_BYTES = 14_000_000
 """Of one file, nearly."""
 
@@ -42,7 +43,7 @@ def write_slim(state: Path, folder: Path, most: int = MOST_BYTES) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob(f"{state.stem}.slim-*of*.pt"):
         old.unlink()
-    rest = {name: trainer[name] for name in _REST if name in trainer}
+    rest = {name: trainer[name] for name in KEPT if name in trainer}
     written = []
     for i, part in enumerate(parts, 1):
         path = folder / f"{state.stem}.slim-{i}of{len(parts)}.pt"

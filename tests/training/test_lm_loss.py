@@ -16,7 +16,7 @@ from rtc_agent.training.codec_net import OfflineCodec
 from rtc_agent.training.conversations import ConversationStore, Encoded, Encoder
 from rtc_agent.training.lm_init import new_lm
 from rtc_agent.training.lm_loss import LmObjective, Losses, _with_errors
-from rtc_agent.training.lm_pass import AuxiliaryHeads
+from rtc_agent.training.lm_pass import AuxiliaryHeads, gains
 from rtc_agent.training.lm_words import collapsed, edit_distance, utterances
 from tests.training.small_data import CLASSES, SmallBook, SmallSource, WordPieces, plain
 from tests.training.test_resuming import SPEC, placed_codec
@@ -171,6 +171,25 @@ def _gradients(given: Encoded, compiler: str | None) -> dict[str, torch.Tensor]:
     return found | {name: p.grad for name, p in named if p.grad is not None}
 
 
+def test_what_is_compiled_takes_the_norms_gains_as_vectors(given: Encoded) -> None:
+    """A compiler was seen to give a parameter of [1, 1, dim] a gradient of [dim]."""
+    shapes: list[torch.Size] = []
+
+    def backend(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Any:
+        shapes.extend(given.shape for given in inputs)
+        return graph.forward
+
+    heads, tensors = AuxiliaryHeads(SPEC.lm, len(CLASSES), 0), new_lm(SPEC.lm, 0)
+    objective = LmObjective(SPEC.lm, tensors, heads, 0, mixed=False, compiler=backend)
+    objective.losses(given, 0.5, torch.Generator().manual_seed(1)).total.backward()
+    norms = [key for key in tensors.keys if key.endswith("alpha")]
+    assert shapes and not [s for s in shapes if s[:2] == (1, 1)]
+    assert sum(s == (SPEC.lm.dim,) for s in shapes) >= 2 * SPEC.lm.num_layers + 1
+    for key in norms:
+        gradient = tensors.fetch(key).grad
+        assert gradient is not None and gradient.shape == tensors.fetch(key).shape
+
+
 class _Waits(TorchDispatchMode):
     """Notes what has to wait for a device to say how much there is of something."""
 
@@ -196,7 +215,7 @@ def test_a_step_waits_for_nothing(given: Encoded) -> None:
     with _Waits() as waits:
         heard = _with_errors(SPEC.lm, targets.heard, chance)
         fixed = (targets.coming, targets.live, targets.speaking, targets.weight, targets.reply)
-        losses = objective._forward(heard, *fixed, order)
+        losses = objective._forward(heard, *fixed, order, gains(tensors))
         (losses.text + losses.codes.sum() + losses.reply + losses.tapped.mean()).backward()
     assert not waits.seen
     with _Waits() as waits:
