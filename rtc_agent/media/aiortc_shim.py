@@ -12,8 +12,7 @@ import errno
 import functools
 import logging
 import random
-import types
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
 import aioice.candidate
@@ -33,7 +32,9 @@ from aiortc.rtcrtpparameters import RTCRtpCodecParameters
 from aiortc.rtcsctptransport import RTCSctpTransport
 
 from rtc_agent.errors import ServerFull
+from rtc_agent.media import consent
 from rtc_agent.media.ice import IceSettings
+from rtc_agent.media.moved import moved_uses
 from rtc_agent.media.relay_outcomes import tell_outcomes
 
 logger = logging.getLogger(__name__)
@@ -103,23 +104,7 @@ def check() -> list[str]:
         (RTCDtlsTransport._recv_next, "_handle_rtcp_data"),
         (RTCDtlsTransport._recv_next, "_handle_data"),
     ]
-    return moved + moved_uses(uses)
-
-
-def moved_uses(uses: Iterable[tuple[Callable[..., Any], str]]) -> list[str]:
-    """Which of these functions no longer use the name that they are known to use."""
-    return [f"{f.__qualname__}'s use of {name}" for f, name in uses if not _mentions(f, name)]
-
-
-def _mentions(function: Callable[..., Any], name: str) -> bool:
-    """Whether a function's code, or that of a function inside it, uses an attribute."""
-    codes = [function.__code__]
-    while codes:
-        code = codes.pop()
-        if name in code.co_names:
-            return True
-        codes += [const for const in code.co_consts if isinstance(const, types.CodeType)]
-    return False
+    return moved + moved_uses(uses) + consent.check()
 
 
 @functools.cache
@@ -134,6 +119,7 @@ def prepare() -> None:
     _widen_dtls_ciphers()
     _quiet_data_channels()
     _register_telephone_event()
+    consent.ask_patiently()
     tell_outcomes()
 
 

@@ -29,7 +29,7 @@ from aiortc.rtcicetransport import RTCIceTransport
 from aiortc.rtcrtpreceiver import StreamStatistics
 from aiortc.rtp import HeaderExtensions, RtpPacket
 
-from rtc_agent.media.aiortc_shim import moved_uses
+from rtc_agent.media.moved import moved_uses
 
 logger = logging.getLogger(__name__)
 
