@@ -12,18 +12,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pytest
 
 from rtc_agent.engine.stepper import FRAME_SAMPLES, SAMPLE_RATE, Pcm, SamplingSpec, SessionSpec
-from rtc_agent.model.catalog import CONFIG_FILE, DEMO_FOLDER
 
 if TYPE_CHECKING:
     from rtc_agent.training.evaluation.recognition import SentenceChooser
 
 RECORDED = Path(__file__).parents[1] / "data" / "demo-questions"
 GREEDY = SessionSpec(sampling=SamplingSpec(greedy=True))
-BEGINS_S = 0.2
-"""When a caller begins who does not wait to be greeted."""
+BEGINS_S = 4.4
+"""When a caller begins: the greeting is over."""
 ANSWER_S = 2.6
 """From the question's end until the longest of these answers is out."""
 
@@ -31,11 +29,6 @@ _BLOCK = SAMPLE_RATE // 100
 _LOUD = 10 ** (-45 / 20)
 _PAUSE_BLOCKS, _LEAST_BLOCKS = 60, 30
 """Of 10 ms: between two sentences, and of the shortest one."""
-
-needs_weights = pytest.mark.skipif(
-    not (DEMO_FOLDER / CONFIG_FILE).is_file(),
-    reason="this package has no weights of the demo agent",
-)
 
 
 class Question:
@@ -48,10 +41,10 @@ class Question:
         self.said = said
         self.answers = frozenset(demo_domain().intents[intent].replies)
 
-    def asked(self, begins_s: float = BEGINS_S, answer_s: float = ANSWER_S) -> Pcm:
+    def asked(self, begins_s: float = BEGINS_S) -> Pcm:
         """[frames, FRAME_SAMPLES]: the caller's side from the call's first frame on."""
         begins = round(begins_s * SAMPLE_RATE)
-        samples = begins + len(self.samples) + round(answer_s * SAMPLE_RATE)
+        samples = begins + len(self.samples) + round(ANSWER_S * SAMPLE_RATE)
         track = np.zeros(-(-samples // FRAME_SAMPLES) * FRAME_SAMPLES, np.float32)
         track[begins : begins + len(self.samples)] = self.samples
         return track.reshape(-1, FRAME_SAMPLES)

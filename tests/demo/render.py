@@ -1,8 +1,9 @@
 """Speak the questions of the tests: `python -m tests.demo.render [INTENT=TEXT …]`.
 
 Every question is spoken by eSpeak NG in voices that training never hears, until the packaged model
-answers it rightly wherever it falls between two frames; the first one also after the greeting and
-as a telephone brings it. Needs Debian's libespeak-ng1 and espeak-ng-data.
+answers it rightly wherever it falls between two frames, also more softly and with a little noise,
+so that the recording's coding does not matter; the first one also as a telephone brings it. Needs
+Debian's libespeak-ng1 and espeak-ng-data.
 """
 
 from __future__ import annotations
@@ -25,15 +26,15 @@ from tests.lockstep_model import run_alone
 
 WANTED = (
     *("sum:2+3=what is two plus three", "capital:france=what is the capital of france"),
-    *("opposite:hot=what is the opposite of hot", "sum:4+5=four plus five"),
+    *("opposite:hot=what is the opposite of hot", "capital:italy=what is the capital of italy"),
     *("colour:grass=what color is grass", "number-after:6=what comes after six"),
     *("animal-sound:cow=what does the cow say", "animal-sound:dog=what does a dog say"),
 )
-AFTER_GREETING_S = 4.5
 TRIES = 20
 LEVEL = 0.6
 """Of the peak that utterances are made with: speech at about −20 dBFS."""
 _SEED = 7
+_HISS = 10 ** (-55 / 20)
 _OFFSETS_S = tuple(part * FRAME_SAMPLES / SAMPLE_RATE for part in (0.0, 1 / 3, 2 / 3))
 
 
@@ -65,19 +66,16 @@ def _speak(
 def _understood(
     stepper: LockstepStepper, samples: Pcm, text: str, intent: str, in_calls: bool
 ) -> bool:
-    question = Question(samples, text, intent)
-    begins = [BEGINS_S]
-    heard = [question]
+    noise = np.random.default_rng(_SEED).normal(size=len(samples)).astype(np.float32)
+    heard = [samples, 0.7 * samples, samples + _HISS * noise]
     if in_calls:
-        begins.append(AFTER_GREETING_S)
-        heard.append(Question(telephone(samples), text, intent))
-    for one in heard:
-        for begin in begins:
-            for offset in _OFFSETS_S:
-                said = run_alone(stepper, 0, GREEDY, one.asked(begin + offset))
-                if not one.answered_by("".join(said.text)):
-                    sys.stdout.write(f"  {text}: {''.join(said.text)!r}\n")
-                    return False
+        heard.append(telephone(samples))
+    for one in (Question(pcm.astype(np.float32), text, intent) for pcm in heard):
+        for offset in _OFFSETS_S:
+            said = run_alone(stepper, 0, GREEDY, one.asked(BEGINS_S + offset))
+            if not one.answered_by("".join(said.text)):
+                sys.stdout.write(f"  {text}: {''.join(said.text)!r}\n")
+                return False
     return True
 
 

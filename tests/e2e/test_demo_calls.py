@@ -30,7 +30,7 @@ from rtc_agent.media.codecs import encoder_for
 from rtc_agent.telephony.config import TelephonySettings
 from tests.client.audio import load_wav, save_wav
 from tests.demo.overheard import Conversation, Overheard
-from tests.demo.questions import Question, needs_weights, questions, sentences_in
+from tests.demo.questions import Question, questions, sentences_in
 from tests.e2e.test_calls import call
 from tests.lockstep_model import run_alone
 from tests.telephony.gateway import MISSING, RealJanus, media_host, require_parts
@@ -39,10 +39,8 @@ from tests.web.conftest import chromium_path
 from tests.web.page_driver import HANG_UP, START, lines, open_page, reach
 from tests.web.speech import browser_arguments
 
-pytestmark = [needs_weights, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-ASKED_AFTER_S = 4.4
-"""Into the call: the greeting is over."""
 ASKINGS = 2
 """A small model may err now and then, where a question falls between two frames."""
 LISTENED_S = 1.2
@@ -118,7 +116,7 @@ def question() -> Question:
 @pytest.fixture(scope="module")
 def track(question: Question) -> Pcm:
     """The caller's side: silence while the agent greets, the question, silence for the answer."""
-    return question.asked(ASKED_AFTER_S).reshape(-1)
+    return question.asked().reshape(-1)
 
 
 def expect_the_same_offline(held: Conversation) -> None:

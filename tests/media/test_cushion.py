@@ -15,8 +15,8 @@ def fed(waits: list[float]) -> CushionController:
 
 
 def test_nothing_is_asked_before_enough_was_seen() -> None:
-    assert fed([0.02] * 11).error_s() == 0.0
-    assert fed([0.02] * 12).error_s() > 0
+    assert fed([0.02] * 17).error_s() == 0.0
+    assert fed([0.02] * 18).error_s() > 0
 
 
 def test_even_waits_may_shrink_to_the_margin() -> None:
@@ -35,6 +35,16 @@ def test_waits_that_are_too_short_ask_for_more() -> None:
 
 def test_one_late_tick_in_a_hundred_is_no_reason() -> None:
     assert fed([0.004] * 99 + [-0.050]).error_s() == 0.0
+
+
+@pytest.mark.parametrize("hitch", [0, 10, 20])
+def test_a_hitch_in_the_first_seconds_counts(hitch: int) -> None:
+    """One in two seconds may be what is usual here."""
+    waits = [0.020] * 25
+    waits[hitch] = 0.008
+    assert fed(waits).error_s() <= 0.008 - MARGIN_S
+    assert fed(waits + [0.020] * 24).error_s() <= 0.008 - MARGIN_S
+    assert fed(waits + [0.020] * 26).error_s() > 0.010
 
 
 def test_delay_added_since_counts_for_what_was_seen_before() -> None:

@@ -320,6 +320,21 @@ async def test_unpunctual_frames_keep_a_cushion() -> None:
     assert track.buffer.underruns == underruns <= 1
 
 
+@pytest.mark.parametrize("seed", range(4))
+async def test_a_call_that_begins_while_others_do_keeps_what_it_needs(seed: int) -> None:
+    """Each opening delays a step by what one piece of it takes; ten callers come in a second."""
+    rng = np.random.default_rng(seed)
+    clock, track, listener = make()
+    for frame in range(80):
+        opening = frame % 6 == 5
+        late = 0.006 + float(rng.uniform(0, 0.001)) + opening * float(rng.uniform(0.004, 0.012))
+        await clock.run_for(late)
+        track.play(noise(FRAME_S))
+        await clock.run_for(FRAME_S - late)
+    await listener.stop()
+    assert track.buffer.underruns == 0
+
+
 async def test_frames_within_40_ms_of_their_time_do_not_run_dry_for_long() -> None:
     """Bursty ticks, ±40 ms: the cushion grows to hold them."""
     rng = np.random.default_rng(2)

@@ -22,7 +22,7 @@ from tests.web.speech import browser_arguments
 
 ColorScheme = Literal["light", "dark"]
 TALK_S = 16
-GREETED_S = 4.4
+PAUSE_S = 0.2
 PICTURES: dict[str, tuple[int, int, ColorScheme]] = {
     "page.png": (1280, 1000, "light"),
     "page-dark.png": (1280, 1000, "dark"),
@@ -57,7 +57,7 @@ async def main(folder: Path) -> None:
 def _questions() -> Pcm:
     """A caller of the demo agent at 48 kHz: the greeting, then a question every few seconds."""
     first, *others = questions()[:3]
-    tracks = [first.asked(GREETED_S), *(question.asked() for question in others)]
+    tracks = [first.asked(), *(question.asked(PAUSE_S) for question in others)]
     return np.asarray(resample_poly(np.concatenate(tracks).reshape(-1), 2, 1), np.float32)
 
 
