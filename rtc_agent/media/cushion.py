@@ -9,9 +9,10 @@ MARGIN_S = 0.004
 _MARGIN_SHARE = 0.25
 """And so much of the spread of waits."""
 WINDOW_FRAMES = 125
-_WARM_UP_FRAMES = 12
+_WARM_UP_FRAMES = 18
 _IGNORED = 0.02
-"""Of waits, the least: a hitch now and then, of which one is let pass in any case."""
+"""Of waits, the least: a hitch now and then. None is let pass before so many waits are known that
+it is less than this share: the first seconds of a call would else be judged by their best."""
 _RECENT_FRAMES = 12
 _BACKLOG_S = 0.040
 """Waits that were all longer than before by more than this, for a second, are a backlog: the ticks
@@ -35,7 +36,7 @@ class CushionController:
         """A piece came so long before its first sample was to be sent; negative if after."""
         self._waits.append(wait_s - self._added_s)
         ordered = sorted(self._waits)
-        self._low_s = ordered[min(max(1, round(len(ordered) * _IGNORED)), len(ordered) - 1)]
+        self._low_s = ordered[int(len(ordered) * _IGNORED)]
         self._margin_s = MARGIN_S + _MARGIN_SHARE * (ordered[len(ordered) // 2] - self._low_s)
         recent = list(self._waits)[-_RECENT_FRAMES:]
         self._recent_low_s = min(recent) - _BACKLOG_S
