@@ -1,24 +1,27 @@
 #!/bin/sh
 # Packs into .demo what a lent machine without a network needs to train the demo agent:
-# `sh benchmarks/lent_gpu/pack.sh build/demo-data WHEELS [TRAINED]`. WHEELS is a folder of wheels for
-# that machine, of what its Python lacks; TRAINED one of *.slim-*.pt files, what was learned before.
-# The code is that of HEAD, so that edits meanwhile do not matter; the working tree travels too.
+# `sh benchmarks/lent_gpu/pack.sh build/demo-data WHEELS [TRAINED [MODEL]]`. WHEELS is a folder of
+# wheels for that machine, of what its Python lacks; TRAINED one of *.slim-*.pt files, what was
+# learned before. MODEL is what was exported of that, a folder of this tree: it travels anyway, and
+# only what it lacks is packed. The code is that of HEAD, so that edits meanwhile do not matter; the
+# working tree travels too.
 set -e
-data=$1 wheels=$2 trained=$3 most=67108864
+data=$1 wheels=$2 trained=$3 model=$4 most=67108864
 grep -qx '/.demo/' .git/info/exclude || echo '/.demo/' >> .git/info/exclude
-rm -rf .demo && mkdir -p .demo/whl .demo/trained
+rm -rf .demo && mkdir -p .demo/whl
 cp "$wheels"/*.whl .demo/whl/
 cp benchmarks/lent_gpu/common.sh benchmarks/lent_gpu/start.sh benchmarks/lent_gpu/stages.sh benchmarks/lent_gpu/watch.sh .demo/
-git archive HEAD rtc_agent benchmarks/lent_gpu | xz -3 > .demo/tree.tar.xz
-if [ -n "$trained" ]; then
-  cp "$trained"/*.slim-*.pt .demo/trained/
-  tar -C .demo/trained -cf - . | xz -T2 -6 > .demo/trained.tar.xz
-  rm -r .demo/trained
+git archive HEAD rtc_agent benchmarks/lent_gpu ':(exclude)rtc_agent/demo' | xz -3 > .demo/tree.tar.xz
+if [ -n "$model" ]; then
+  "${PYTHON:-python3}" -m rtc_agent.training.from_model rest "$trained" .demo/rest
+  echo "$model" > .demo/from
+elif [ -n "$trained" ]; then
+  tar -C "$trained" -cf - $(cd "$trained" && ls -d *.slim-*.pt) | xz -T2 -6 > .demo/trained.tar.xz
 fi
 tracked=$(git ls-files -z | xargs -0 du -cb 2>/dev/null | tail -1 | cut -f1)
 # As much as there is room for: the book can be rendered there, in 15 s and to the bit, and the
 # evaluation done elsewhere; without the recorded callers a few voices are missed.
-for parts in "evaluation callers book.json book.flac" "evaluation callers" "callers" ""; do
+for parts in "evaluation callers book.json book.flac" "evaluation callers" "evaluation" ""; do
   all="prepared lib tokenizer.model $parts"
   tar -C "$data" -cf - $(cd "$data" && ls -d $all 2>/dev/null) | xz -T2 -3 > .demo/data.tar.xz
   carried=$(du -sb .demo | cut -f1)

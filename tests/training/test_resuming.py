@@ -46,6 +46,9 @@ SPEC = replace(
 )
 
 
+RUN = LmRun(batch=2, made_at_once=2, first=1, every=2, capacity=3, validation=1)
+
+
 class Ticking:
     """A trainer whose every step takes one second."""
 
@@ -82,11 +85,10 @@ def decoder() -> DecoderTrainer:
     return DecoderTrainer(SPEC.mimi, placed_codec(), SmallBook(), CPU, run)
 
 
-def lm(replies: Sequence[str] = CLASSES) -> LmTrainer:
+def lm(replies: Sequence[str] = CLASSES, run: LmRun = RUN) -> LmTrainer:
     tensors = placed_codec()
     weights = assemble_mimi(SPEC.mimi, lambda key, _: tensors[key])
     encoder = Encoder(SPEC, OfflineCodec(SPEC.mimi, weights), SmallBook(), plain)
-    run = LmRun(batch=2, made_at_once=2, first=1, every=2, capacity=3, validation=1)
     return LmTrainer(SPEC.lm, encoder, SmallSource(WordPieces()), replies, CPU, run)
 
 
@@ -137,6 +139,19 @@ def test_other_reply_classes_are_gone_on_with(known: bool) -> None:
     del state["tensors"]["out_norm/alpha"]
     with pytest.raises(RuntimeError, match="out_norm/alpha"):
         lm().restore(state)
+
+
+def test_new_conversations_come_twice_as_often_at_first() -> None:
+    run = replace(lm()._run, every=4, eager=4, capacity=8, first=1)
+    trainer = lm(run=run)
+    added = []
+    for _ in range(14):
+        trainer.step(0.2)
+        added.append(trainer._store.added)
+    # Two before the first step and after two steps, then every four.
+    assert added == [2, 2, 4, 4, 6, 6, 6, 6, 8, 8, 8, 8, 10, 10]
+    trainer.step(0.95)
+    assert trainer._store.added == 10
 
 
 def test_what_is_over_stays_over(tmp_path: Path) -> None:

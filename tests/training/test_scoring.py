@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any, cast
+
 import numpy as np
 import pytest
 
 from rtc_agent.engine.stepper import FRAME_SAMPLES
 from rtc_agent.training.data.batch import EvalCase, EvalSet
 from rtc_agent.training.evaluation.calls import Call, Held, lay_out
-from rtc_agent.training.evaluation.report import table
+from rtc_agent.training.evaluation.report import Evaluation, table
 from rtc_agent.training.evaluation.scoring import Score, score, silent_after
+from tests.training.data.toys import toy_book
 
 GREETING, STILL = "Hello, I am Nova.", "Are you still there?"
 BEGINS, ENDS, FRAMES = 20, 30, 60
@@ -123,3 +127,19 @@ def test_the_table_has_every_figure() -> None:
     assert "| callers | 3/4 = 75.0 % | – | 1/2 = 50.0 % | 1/4 = 25.0 % |" in text
     assert "0.45 s / – | 0.30 s | 2/3 = 66.7 % |" in text
     assert "asked 1 × whether anybody is there, and “Bye.”" in text
+
+
+@pytest.mark.parametrize(
+    ("persona", "greetings"),
+    [
+        (None, {"Hello, I am Nova. How can I help you?"}),
+        ("You are Ruby, a friendly voice.", {"Hello, I am Ruby. How can I help you?"}),
+        ("Your name is Max.", {"Hello, I am Max. How can I help you?"}),
+    ],
+)
+def test_a_persona_greets_by_its_own_name(persona: str | None, greetings: set[str]) -> None:
+    data = SimpleNamespace(book=toy_book(), greeting="Hello, I am Nova. How can I help you?")
+    evaluation = Evaluation(cast(Any, None), cast(Any, data))
+    assert set(evaluation._greetings(persona)) == greetings
+    # Who is told no name may take any.
+    assert len(evaluation._greetings("Be brief and kind.")) == 20

@@ -47,7 +47,6 @@ class Evaluation:
         greeting = self._greeting_samples()
         calls = lay_out(wanted, greeting, self.reply_frames)
         tally, heard, understood = Tally(), 0, 0
-        # A persona's greeting has its name in it; any is taken, and names have a set of their own.
         greetings = self._greetings(wanted.persona)
         progress = self.report
         for held in hold(
@@ -72,13 +71,17 @@ class Evaluation:
         return said.get(self.data.greeting, 0)
 
     def _greetings(self, persona: str | None) -> tuple[str, ...]:
+        """What a call may be opened with: with a persona, the greeting in which its name is, or any
+        of a book whose greetings have none of its words."""
         if not self.data.greeting:
             return ()
         if persona is None:
             return (self.data.greeting,)
         said = self.data.book.sentences
-        mine = {kind_of(s.reply) for s in said if s.text == self.data.greeting}
-        return tuple(s.text for s in said if kind_of(s.reply) in mine)
+        kind = {kind_of(s.reply) for s in said if s.text == self.data.greeting}
+        mine = tuple(s.text for s in said if kind_of(s.reply) in kind)
+        usual, told = _words(self.data.greeting), _words(persona)
+        return tuple(text for text in mine if (_words(text) - usual) & told) or mine
 
     def _silences(self) -> list[dict[str, Any]]:
         out = []
@@ -96,6 +99,10 @@ class Evaluation:
             out.append({"room": name, "asked_still_there": asked, "other": other})
             self.report(f"{name}: asked {asked} times; other: {other!r}")
         return out
+
+
+def _words(text: str) -> set[str]:
+    return set(plain_words(text).split())
 
 
 def _alone(answer: str, still_there: str) -> str:
