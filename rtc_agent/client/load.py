@@ -161,15 +161,6 @@ class LoadReport:
         }
 
 
-def _server_counts(measured: list[Measurement]) -> dict[str, float]:
-    """What the server itself counted, over all calls."""
-    sums = {name: sum(m.server.get(name, 0.0) for m in measured) for name in _SUMS}
-    return {
-        "left_out_frames": sum(m.left_out_frames for m in measured),
-        **{name: round(value, 1) for name, value in sums.items()},
-    }
-
-
 def _intervals(measured: Measurement) -> list[float]:
     """Seconds between arrivals of one call's packets."""
     times = sorted(at for at, _ in measured.arrivals_s)

@@ -16,6 +16,18 @@ from rtc_agent.client.sources import EncodedSource
 from rtc_agent.engine.stepper import SAMPLE_RATE, Pcm
 from rtc_agent.media.codecs import AudioEncoder
 
+_ENVELOPE = ("seq", "frame", "t_ms")
+_COUNTS = frozenset(
+    {
+        "packets_received",
+        "packets_lost",
+        "packets_sent",
+        "underruns",
+        "concealed_ms",
+        "dropped_ms",
+    }
+)
+"""Statistics that only grow."""
 PIECE = SAMPLE_RATE
 """Samples made at once: a second."""
 
@@ -49,7 +61,8 @@ class Measurement:
     """For each packet its arrival, seconds after the signal's beginning, and how long after the
     earliest possible moment that was."""
     server: dict[str, float] = field(default_factory=dict)
-    """The server's last statistics, as far as it sends any."""
+    """The server's last statistics, as far as it sends any; what it counts, since the signal's
+    beginning."""
     left_out_frames: int = 0
     """Of 80 ms, that the server says it was too slow for, since the signal's beginning."""
 
@@ -119,22 +132,23 @@ def measure(
         lost_packets=heard.lost_packets,
         duplicates=client.log.duplicates,
         arrivals_s=tuple(recording.lateness()),
-        server=_statistics(client.messages),
+        server=_statistics(client.messages, origin_s),
         left_out_frames=_left_out(client.messages, origin_s),
     )
 
 
-def _statistics(messages: list[ReceivedMessage]) -> dict[str, float]:
-    """The numbers in the newest `stats` message."""
-    for message in reversed(messages):
-        if message.type == "stats":
-            envelope = ("seq", "frame", "t_ms")
-            return {
-                name: value
-                for name, value in message.body.items()
-                if isinstance(value, int | float) and name not in envelope
-            }
-    return {}
+def _statistics(messages: list[ReceivedMessage], origin_s: float) -> dict[str, float]:
+    """The numbers in the newest `stats` message; counts without those of the last one before
+    `origin_s`: what befell a call while others were being set up is no part of what is measured."""
+    told = [message for message in messages if message.type == "stats"]
+    if not told:
+        return {}
+    before = next((m.body for m in reversed(told) if m.arrival_s < origin_s), {})
+    return {
+        name: round(value - (before.get(name, 0) if name in _COUNTS else 0), 3)
+        for name, value in told[-1].body.items()
+        if isinstance(value, int | float) and name not in _ENVELOPE
+    }
 
 
 def _left_out(messages: list[ReceivedMessage], origin_s: float) -> int:

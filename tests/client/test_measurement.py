@@ -30,14 +30,16 @@ def echoed(
         sent_s = 100 + (number + 1) * 0.02 / (1 + drift_ppm * 1e-6)
         if number not in lost:
             log.add(sent_s + delays_s(number), number, number * 960, payload)
-    numbers = {"packets_lost": 4, "concealed_ms": 1.5}
+    before = {"type": "stats", "seq": 1, "underruns": 2, "packets_lost": 1, "jitter_ms": 3.0}
+    numbers = {"packets_lost": 4, "concealed_ms": 1.5, "underruns": 3, "jitter_ms": 2.0}
     overload = {"type": "notice", "code": "overload", "frames": 2}
     stats = {"type": "stats", "seq": 3, "frame": 7, "t_ms": 5, **numbers}
     client: Any = SimpleNamespace(
         log=log,
         messages=[
-            ReceivedMessage(1.0, stats),
-            ReceivedMessage(2.0, {"type": "text"}),
+            ReceivedMessage(99.5, before),
+            ReceivedMessage(104.0, stats),
+            ReceivedMessage(105.0, {"type": "text"}),
             *(ReceivedMessage(at_s, overload) for at_s in (99.0, 101.0, 102.0)),
         ],
         recording=lambda origin_s, samples: Recording(log.in_order(), OPUS, origin_s, samples),
@@ -93,8 +95,9 @@ def test_lateness_of_packets() -> None:
     assert len(late) == len(PACKETS)
 
 
-def test_the_servers_newest_numbers() -> None:
-    assert echoed().server == {"packets_lost": 4, "concealed_ms": 1.5}
+def test_the_servers_newest_numbers_count_from_the_signals_beginning() -> None:
+    expected = {"packets_lost": 3, "concealed_ms": 1.5, "underruns": 1, "jitter_ms": 2.0}
+    assert echoed().server == expected
 
 
 def test_what_the_server_left_out_before_is_not_counted() -> None:
