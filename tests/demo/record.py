@@ -26,7 +26,7 @@ CALL = (
     ("what is two plus three", "sum:2+3"),
     ("what is the capital of france", "capital:france"),
     ("count to ten", "count:10"),
-    ("what is the opposite of hot", "opposite:hot"),
+    ("what is personaplex", "personaplex"),
     ("goodbye", "bye"),
 )
 CUT_IN_ON, CUT_IN_AFTER_S = 2, 2.0

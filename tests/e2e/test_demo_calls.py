@@ -41,7 +41,7 @@ from tests.web.speech import browser_arguments
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-ASKINGS = 2
+ASKINGS = 4
 """A small model may err now and then, where a question falls between two frames."""
 LISTENED_S = 1.2
 """After the answer's last word was shown, for its sound."""
