@@ -162,7 +162,9 @@ def _gpu_model() -> Iterator[Finding]:
         yield Finding("gpu kernels", Level.NOTE, "cannot run here", error.message)
     else:
         yield Finding("gpu kernels", Level.OK, "a tick is one captured graph")
-    yield _room(torch.cuda.mem_get_info(device)[0])
+    free = torch.cuda.mem_get_info(device)[0]
+    yield _room(free)
+    yield from _banks(free)
 
 
 def _room(free: int) -> Finding:
@@ -186,3 +188,31 @@ def _room(free: int) -> Finding:
     if not any(room.values()):
         return Finding("gpu memory", Level.NOTE, "PersonaPlex does not fit", "free some of it")
     return Finding("gpu memory", Level.OK, f"calls of PersonaPlex that fit: {detail}")
+
+
+WORTH_BANKS = 16
+"""A step of fewer calls is short in any case."""
+
+
+def _banks(free: int) -> Iterator[Finding]:
+    """What `--banks` would mean in so many bytes of a GPU: a caller waits for his own bank alone,
+    and the codec's weights are there once for each."""
+    from rtc_agent.engine.stepper import FRAME_S
+    from rtc_agent.model.memory_plan import memory_need
+    from rtc_agent.model.spec import ModelSpec
+
+    spec = ModelSpec.released()
+    rows = {
+        banks: memory_need(spec, "bfloat16", "cuda", banks=banks).sessions_in(free) // banks
+        for banks in (2, 4)
+    }
+    if 4 * rows[4] < WORTH_BANKS:
+        return
+    detail = " or ".join(f"--sessions {n * count} --banks {n}" for n, count in rows.items())
+    yield Finding(
+        "gpu banks",
+        Level.OK,
+        f"{detail} fits",
+        "with many calls each is answered sooner in banks, if the steps of all of them fit "
+        f"{1e3 * FRAME_S:.0f} ms: rtc-agent bench tick --sessions {rows[4]} times one of four",
+    )
