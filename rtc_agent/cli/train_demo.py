@@ -35,12 +35,12 @@ def train_demo(
         int, typer.Option(min=0, help="Processes that make conversations ahead.")
     ] = 0,
     compiled: Annotated[
-        bool | None,
+        bool,
         typer.Option(
             "--compile/--no-compile",
-            help="Compile the language model's step; a minute, then fewer launches. On a GPU: on.",
+            help="Compile the language model's step; minutes at first, then fewer launches.",
         ),
-    ] = None,
+    ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="One JSON object as the last line.")
     ] = False,
@@ -65,7 +65,7 @@ def train_demo(
         if stage not in (*STAGES, "all"):
             raise ConfigError(f"{stage!r} is no stage; there are {', '.join(STAGES)} and all.")
         on = choose_device(device)
-        compiler = "inductor" if (on.type == "cuda" if compiled is None else compiled) else None
+        compiler = "inductor" if compiled else None
         pipeline = Pipeline(
             out,
             open_data(data),
