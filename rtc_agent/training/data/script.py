@@ -45,7 +45,11 @@ CUT_AFTER = 0.22
 FADE = 960
 """Samples over which it does."""
 
-_CUT_IN, _CALLER_FIRST, _LONG_SILENCE, _GOES_ON = 0.38, 0.12, 0.07, 0.06
+_CUT_IN, _CALLER_FIRST, _LONG_SILENCE, _GOES_ON = 0.38, 0.18, 0.07, 0.06
+_FIRST_WITHIN_S = (0.02, 0.75)
+"""Of the call's beginning, when the caller speaks first, or as the agent begins to."""
+_NOTICED_S = 0.2
+"""Of a caller's words that keep the agent from greeting; after less it greets, and is cut short."""
 _PAUSES, _PAUSE_S = 0.25, (0.08, 0.34)
 """Part of the longer utterances with a pause within, and its seconds: synthesisers and people make
 some of more than a quarter of a second. Under the reply's gap, so that nothing was begun."""
@@ -148,10 +152,10 @@ class ScriptWriter:
         sentence = self._book.index(greeting(opening.name))
         script.opens = self._book.reply_class(sentence)
         onset: int | None = None
+        frame = int(rng.integers(3, 1 + GREETING_FRAME))
         if rng.random() < _CALLER_FIRST:
-            onset = int(rng.uniform(0.02, 0.35) * SAMPLE_RATE)
-        else:
-            frame = int(rng.integers(3, 1 + GREETING_FRAME))
+            onset = int(rng.uniform(*_FIRST_WITHIN_S) * SAMPLE_RATE)
+        if onset is None or onset + _NOTICED_S * SAMPLE_RATE > frame * FRAME_SAMPLES:
             self._say(script, sentence, frame)
             self._mark(script, 0, frame, sentence)
         while True:

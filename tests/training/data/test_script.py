@@ -14,6 +14,7 @@ from rtc_agent.training.data.batch import FRAMES, IGNORE, SAMPLE_RATE
 from rtc_agent.training.data.conversations import Conversations
 from rtc_agent.training.data.lexicon import EPAD, PAD
 from rtc_agent.training.data.script import (
+    _NOTICED_S,
     CUT_AFTER,
     FADE,
     REPLY_GAP,
@@ -27,6 +28,7 @@ from tests.training.data.toys import ToyPool, WordTokenizer, hum, toy_book
 
 seeds = st.integers(0, 2**31)
 GAP = int(REPLY_GAP * SAMPLE_RATE)
+NOTICED = _NOTICED_S * SAMPLE_RATE
 
 
 @cache
@@ -43,8 +45,10 @@ def _script(seed: int) -> Script:
 def test_the_agent_answers_at_its_time_and_never_into_a_callers_words(seed: int) -> None:
     script = _script(seed)
     assert script.frames == FRAMES - script.opening.frames
-    for line in script.lines:
-        earlier = [clip for clip in script.clips if clip.onset < line.onset]
+    for number, line in enumerate(script.lines):
+        # Of who begins as the agent does, too little is heard yet.
+        unheard = NOTICED if number == 0 else 0
+        earlier = [clip for clip in script.clips if clip.onset + unheard < line.onset]
         if not earlier or toy_book().sentences[line.sentence].text == STILL_THERE:
             continue
         assert line.onset - max(clip.end for clip in earlier) >= GAP
@@ -147,7 +151,9 @@ def test_all_that_a_call_may_bring_comes_about() -> None:
     scripts = [_script(seed) for seed in range(80)]
     assert any(s.opening.frames == 0 for s in scripts)
     assert any(s.opening.voice != IGNORE and s.opening.persona for s in scripts)
-    assert any(s.clips and s.clips[0].onset < s.lines[0].onset for s in scripts)
+    assert any(s.clips and s.clips[0].onset < s.lines[0].onset - NOTICED for s in scripts)
+    begun = [s for s in scripts if s.clips and abs(s.clips[0].onset - s.lines[0].onset) < NOTICED]
+    assert begun and all(s.lines[0].cut is not None and s.lines[0].frame < 7 for s in begun)
     assert any(line.cut is not None for s in scripts for line in s.lines)
     assert any(s.sounds for s in scripts)
     classes = {book.sentences[line.sentence].reply for s in scripts for line in s.lines}
