@@ -1,6 +1,7 @@
 # Sourced by the others, on a machine that is lent for commands of ten minutes each. What is in $OUT
 # comes back after each; /tmp, and what runs in a session of its own, last between them.
 set -o pipefail
+[ ! -e .demo/settings ] || . .demo/settings
 # Before threads are limited: nproc counts no more than those.
 CORES=$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc)
 ROOT=${ROOT:-/tmp}

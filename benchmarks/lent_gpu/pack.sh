@@ -3,8 +3,8 @@
 # `sh benchmarks/lent_gpu/pack.sh build/demo-data WHEELS [TRAINED [MODEL]]`. WHEELS is a folder of
 # wheels for that machine, of what its Python lacks; TRAINED one of *.slim-*.pt files, what was
 # learned before. MODEL is what was exported of that, a folder of this tree: it travels anyway, and
-# only what it lacks is packed. The code is that of HEAD, so that edits meanwhile do not matter; the
-# working tree travels too.
+# only what it lacks is packed. SECONDS_LM and ENDS, of common.sh, are packed too. The code is that
+# of HEAD, so that edits meanwhile do not matter; the working tree travels too.
 set -e
 data=$1 wheels=$2 trained=$3 model=$4 most=67108864
 grep -qx '/.demo/' .git/info/exclude || echo '/.demo/' >> .git/info/exclude
@@ -18,6 +18,8 @@ if [ -n "$model" ]; then
 elif [ -n "$trained" ]; then
   tar -C "$trained" -cf - $(cd "$trained" && ls -d *.slim-*.pt) | xz -T2 -6 > .demo/trained.tar.xz
 fi
+# The same in every command there; what is given here may be set otherwise there.
+echo "SECONDS_LM=\${SECONDS_LM:-${SECONDS_LM:-1000}} ENDS=\${ENDS:-${ENDS:-1560}}" > .demo/settings
 tracked=$(git ls-files -z | xargs -0 du -cb 2>/dev/null | tail -1 | cut -f1)
 # As much as there is room for: the book can be rendered there, in 15 s and to the bit, and the
 # evaluation done elsewhere; without the recorded callers a few voices are missed.

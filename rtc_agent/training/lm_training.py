@@ -42,7 +42,7 @@ class LmRun:
     warm_up: int = 200
     made_at_once: int = 32
     """Conversations in each batch of new ones."""
-    first: int = 40
+    first: int = 32
     """Batches of new ones before training begins."""
     every: int = 14
     """Steps between new ones."""
