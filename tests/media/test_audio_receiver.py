@@ -6,7 +6,7 @@ import random
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from rtc_agent.engine.stepper import FRAME_S, FRAME_SAMPLES, SAMPLE_RATE, Pcm
@@ -30,6 +30,10 @@ CODEC_DELAY = 119
 """Samples that encoding to PCMU at 8 kHz and back takes."""
 
 
+MOST_DELAY = 7_200
+"""Two frames that wait, the one in hand, and 60 ms for packets, codec and a lag on its way."""
+
+
 def heard_delay_ms(heard: Pcm, source: Pcm, at: int) -> float:
     """Mouth to frame: from a sample's time at the caller to the end of the frame that has it,
     less the frame itself."""
@@ -45,7 +49,7 @@ def likeness(heard: Pcm, source: Pcm, low: int, high: int) -> float:
     for at in range(low, high - 2_399, 2_400):
         if dbfs(heard[at : at + 2_400]) < -45:
             continue
-        lag = delay_of(heard, source, at, 2_400, most=6_000)
+        lag = delay_of(heard, source, at, 2_400, most=MOST_DELAY)
         pieces.append(similarity(heard[at : at + 2_400], source[at - lag :], 0))
     return float(np.mean(pieces))
 
@@ -295,6 +299,13 @@ def test_skipped_time_is_gone_and_counted() -> None:
         ),
         max_size=200,
     )
+)
+@example(  # The caller is heard with all the delay that there may be, and a little more to come.
+    [(0, 0, 1, 96, b"", gap) for gap in (0, 8, 10, 18, 40)]
+    + [(0, 0, 1, 96, b"\x00", 0)]
+    + [(0, 0, 1, 96, b"", gap) for gap in (9, 10, 22, 27)]
+    + [(0, 0, 2, 96, b"\x00", 12), (0, 0, 1, 96, b"", 17), (0, 0, 1, 96, b"", 31)]
+    + [(0, 0, 1, 0, b"\x00", 10), (0, 1_433, 1, 0, b"\x00", 7)]
 )
 def test_no_stream_of_packets_does_harm(
     wire: list[tuple[int, int, int, int, bytes, int]],
