@@ -17,14 +17,16 @@ from torch import Tensor
 from rtc_agent.model.spec import AGENT_ROWS, CODEBOOKS, TEXT_ROW, USER_ROWS, LmSpec
 from rtc_agent.model.weights import assemble_lm
 from rtc_agent.training.conversations import Encoded
+from rtc_agent.training.data.batch import IGNORE
 from rtc_agent.training.data.script import GREETING_FRAME
 from rtc_agent.training.keyed import KeyedTensors
 from rtc_agent.training.lm_net import code_logits, contexts, delayed_columns
 from rtc_agent.training.lm_pass import AuxiliaryHeads, LmPass, PassLosses, Targets, gains
 from rtc_agent.training.lm_words import utterances, word_errors, word_loss
 
-_TEXT, _CODES, _REPLY = 2.0, 0.6, 0.4
-"""Weights of the losses; that of the words falls in the course of training."""
+_TEXT, _CODES, _REPLY, _GREETING = 2.0, 0.6, 0.4, 0.25
+"""Weights of the losses; that of the words falls in the course of training. The greeting's is a
+loss of its own, so that the persona's name does not go under among all that a call asks."""
 _FIRST_CODEBOOK = 4.0
 """Weight of codebook 0 against each of the others."""
 _DROPPED_ROWS = 0.04
@@ -44,6 +46,7 @@ class Losses:
     words: Tensor
     reply: Tensor
     reply_right: Tensor
+    greeting: Tensor
 
 
 @dataclass(slots=True)
@@ -105,6 +108,7 @@ class LmObjective:
             to.speaking,
             to.weight,
             to.reply,
+            to.greeting,
             torch.rand(to.live.shape, device=to.live.device, generator=chance),
             gains(self._tensors),
         )
@@ -112,6 +116,7 @@ class LmObjective:
         words = word_loss(spelled, said, self._spec.text_pad)
         spoken = (run.codes * self._by_book).sum()
         total = _TEXT * run.text + _CODES * spoken + _REPLY * run.reply + words_weight * words
+        total = total + _GREETING * run.greeting
         return Losses(
             total,
             run.text.detach(),
@@ -119,6 +124,7 @@ class LmObjective:
             words.detach(),
             run.reply.detach(),
             run.reply_right,
+            run.greeting.detach(),
         )
 
     @torch.no_grad()
@@ -132,23 +138,26 @@ class LmObjective:
             text = F.linear(context, weights.text_linear).argmax(-1)
             codes = code_logits(spec, weights, context[speech], to.coming[speech])
         said = to.live & (to.coming[..., TEXT_ROW] != spec.text_pad)
-        right = self._heads.reply(context.float()).argmax(-1) == to.reply
-        at = torch.arange(right.shape[1], device=right.device) - given.prompt_frames[:, None]
-        told = to.reply >= 0
+        replies = self._heads.reply(context.float()).argmax(-1)
+        asked = to.reply != IGNORE
+        position = torch.arange(replies.shape[1], device=replies.device)
+        named = (to.greeting != IGNORE) & (position == given.prompt_frames[:, None] - 1)
         heard = utterances(given, to.coming.shape[1])
         spelled = self._heads.spelled(tapped.flatten(0, 1)[heard.places])
         first = to.coming[speech][:, AGENT_ROWS.start]
         return Scores(
             text=_share((text == to.coming[..., TEXT_ROW])[said]),
             code0=_share(codes[0].argmax(-1) == first),
-            reply=_share(right[told & (at > GREETING_FRAME)]),
-            name=_share(right[told & (at == -1)]),
+            reply=_share((replies == to.reply)[asked]),
+            name=_share((replies == to.greeting)[named]),
             word_errors=word_errors(spelled, heard, spec.text_pad),
         )
 
     def _targets(self, given: Encoded) -> Targets:
         columns = delayed_columns(self._spec, given.frames.long())[:, :-1]
         position = torch.arange(columns.shape[1] - 1, device=columns.device)
+        reply = given.reply[:, :-1].long()
+        opening = position <= given.prompt_frames[:, None] + GREETING_FRAME
         return Targets(
             heard=columns[:, :-1],
             coming=columns[:, 1:],
@@ -156,7 +165,8 @@ class LmObjective:
             # Codebook 0 of the next frame and the others of this one.
             speaking=given.speaking[:, 1:] | given.speaking[:, :-1],
             weight=given.text_weight[:, 1:].float(),
-            reply=given.reply[:, :-1].long(),
+            reply=torch.where(opening, IGNORE, reply),
+            greeting=torch.where(opening, reply, IGNORE),
         )
 
 

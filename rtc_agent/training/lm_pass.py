@@ -81,7 +81,9 @@ class Targets:
     weight: Tensor
     """float32 weight of the text that comes next."""
     reply: Tensor
-    """int64 reply class; IGNORE where there is none."""
+    """int64 class of a reply to what was heard; IGNORE where there is none."""
+    greeting: Tensor
+    """int64 class of the greeting that is due; IGNORE where there is none."""
 
 
 class PassLosses(NamedTuple):
@@ -93,6 +95,7 @@ class PassLosses(NamedTuple):
     reply: Tensor
     reply_right: Tensor
     """Part of the positions with a reply class at which it is the likeliest."""
+    greeting: Tensor
     tapped: Tensor
     """[n, positions, dim] of the middle layer."""
 
@@ -120,13 +123,14 @@ class LmPass(nn.Module):
         speaking: Tensor,
         weight: Tensor,
         reply: Tensor,
+        greeting: Tensor,
         order: Tensor,
         gains: Mapping[str, Tensor],
     ) -> PassLosses:
         """
         Args:
             gains: `gains` of the tensors.
-            heard … reply: the fields of `Targets`.
+            heard … greeting: the fields of `Targets`.
             order: [n, positions] chance within 0 and 1, that picks silent positions.
         """
         spec = self._spec
@@ -140,21 +144,16 @@ class LmPass(nn.Module):
             logits = code_logits(spec, weights, flat[picked], after).float()
         codes = after[:, AGENT_ROWS].t()
         worth = torch.where(speaking, 1.0, _SILENT_WEIGHT) * live
-        replied, right = self._reply(flat, reply.flatten())
+        guesses = self._heads.reply(flat.float())
+        right = guesses.detach().argmax(-1) == reply.flatten()
         return PassLosses(
             text=_text_loss(text_logits, coming[..., TEXT_ROW], weight * live, spec.text_pad),
             codes=_code_losses(logits, codes, worth.flatten()[picked], spec.card),
-            reply=replied,
-            reply_right=right,
+            reply=_class_loss(guesses, reply.flatten()),
+            reply_right=right.sum() / (reply != IGNORE).sum().clamp(min=1),
+            greeting=_class_loss(guesses, greeting.flatten()),
             tapped=tapped,
         )
-
-    def _reply(self, context: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
-        guesses = self._heads.reply(context.float())
-        loss = F.cross_entropy(guesses, wanted, reduction="sum", ignore_index=IGNORE)
-        number = (wanted != IGNORE).sum().clamp(min=1)
-        right = (guesses.detach().argmax(-1) == wanted).sum() / number
-        return loss / number, right
 
 
 def gains(tensors: KeyedTensors) -> dict[str, Tensor]:
@@ -177,6 +176,11 @@ def _picked(live: Tensor, speaking: Tensor, order: Tensor) -> Tensor:
     """[k] the positions whose codes are learned, among all of the batch in a row."""
     rank = (order + speaking.float() - 2.0 * (~live).float()).flatten()
     return rank.topk(int(_LEARNED_SHARE * rank.numel()), sorted=False).indices
+
+
+def _class_loss(guesses: Tensor, wanted: Tensor) -> Tensor:
+    loss = F.cross_entropy(guesses, wanted, reduction="sum", ignore_index=IGNORE)
+    return loss / (wanted != IGNORE).sum().clamp(min=1)
 
 
 def _text_loss(logits: Tensor, wanted: Tensor, weight: Tensor, pad: int) -> Tensor:

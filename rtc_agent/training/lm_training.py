@@ -149,6 +149,7 @@ class LmTrainer:
             "words": float(losses.words),
             "reply": float(losses.reply),
             "reply_learned": float(losses.reply_right),
+            "greeting": float(losses.greeting),
         }
         scores, clean = (self._objective.scores(given) for given in self._validation)
         figures |= {

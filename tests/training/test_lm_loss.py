@@ -98,6 +98,29 @@ def test_a_name_weighs_what_it_is_given(given: Encoded) -> None:
     assert not torch.equal(_losses(replace(given, text_weight=weight)).text, before)
 
 
+def test_whose_greeting_is_due_is_a_loss_of_its_own(given: Encoded) -> None:
+    before = _losses(given)
+    assert float(before.greeting) == 0
+    reply = given.reply.clone()
+    for row, prompt in enumerate(given.prompt_frames.tolist()):
+        reply[row, max(0, prompt - 6) : prompt + 2] = 2
+    named = replace(given, reply=reply)
+    after = _losses(named)
+    assert float(after.greeting) > 0.5 and torch.equal(after.reply, before.reply)
+    assert torch.allclose(after.total - before.total, 0.25 * after.greeting, rtol=1e-3)
+    # Known or not is told from the prompt's last position alone.
+    heads, tensors = AuxiliaryHeads(SPEC.lm, len(CLASSES), 0), new_lm(SPEC.lm, 0)
+    objective = LmObjective(SPEC.lm, tensors, heads, 0, mixed=False)
+    with torch.no_grad():
+        heads.reply.bias[2] = 1e6
+    scores = objective.scores(named)
+    assert float(scores.name) == 1
+    assert torch.equal(scores.reply, objective.scores(given).reply)
+    for row, prompt in enumerate(given.prompt_frames.tolist()):
+        named.reply[row, max(0, prompt - 1)] = 1
+    assert float(objective.scores(named).name) == 0
+
+
 def test_every_utterance_is_read_in_its_own_frames(given: Encoded) -> None:
     said = utterances(given, FRAMES - 1)
     lengths, ids, counts = said.lengths, said.ids, said.counts
@@ -214,7 +237,8 @@ def test_a_step_waits_for_nothing(given: Encoded) -> None:
     order = torch.rand(targets.live.shape, generator=chance)
     with _Waits() as waits:
         heard = _with_errors(SPEC.lm, targets.heard, chance)
-        fixed = (targets.coming, targets.live, targets.speaking, targets.weight, targets.reply)
+        fixed = (targets.coming, targets.live, targets.speaking, targets.weight)
+        fixed = (*fixed, targets.reply, targets.greeting)
         losses = objective._forward(heard, *fixed, order, gains(tensors))
         (losses.text + losses.codes.sum() + losses.reply + losses.tapped.mean()).backward()
     assert not waits.seen
