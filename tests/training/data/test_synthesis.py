@@ -43,6 +43,20 @@ def test_flite_tells_when_its_words_begin(flite: Flite) -> None:
     assert len(slower) > 1.3 * len(samples)
 
 
+def test_a_diphone_voice_is_as_lively_as_it_is_told() -> None:
+    try:
+        flite = Flite(("kal16", VOICE))
+    except ConfigError as error:
+        pytest.skip(str(error))
+    text = "what is two plus three"
+    usual, flat, lively = (flite.say(text, "kal16", lively=by)[0] for by in (1.0, 0.1, 2.5))
+    again = flite.say(text, "kal16")[0]
+    assert np.array_equal(usual, again)
+    assert not np.array_equal(usual, flat) and not np.array_equal(usual, lively)
+    # The agent's own voice is no such one: its sentences stay what they are.
+    assert flite._spreads[VOICE] == 0
+
+
 def test_a_book_is_trimmed_levelled_and_read_back(flite: Flite, tmp_path: Path) -> None:
     book = render_book(flite, SAID)
     assert [len(s.onsets) for s in book.sentences] == [4, 3, 1]

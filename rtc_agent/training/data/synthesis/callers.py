@@ -83,7 +83,11 @@ class CallerVoices:
             pitch = MEAN_PITCH[voice] * float(np.exp(rng.normal(0, 0.16)))
             stretch = float(np.exp(rng.normal(0, 0.13)))
             raw, rate, _ = self._flite.say(
-                spoken, voice, pitch=pitch / formants, stretch=stretch * formants
+                spoken,
+                voice,
+                pitch=pitch / formants,
+                stretch=stretch * formants,
+                lively=float(np.exp(rng.normal(0, 0.4))),
             )
         else:
             rate = self._espeak.rate

@@ -28,6 +28,8 @@ _NOT_HUMAN = (
 _SYNCHRONOUS = 2
 _RATE, _PITCH, _RANGE = 1, 3, 4
 _UTF8, _BY_CHARACTER = 1, 1
+_IPA, _TIED, _TIE_SHIFT = 0x02, 0x80, 8
+"""Of `espeak_TextToPhonemes`: the alphabet, and that a tie stands within a phoneme, and where."""
 _SYSTEM = Path("/usr/lib/x86_64-linux-gnu")
 _Callback = CFUNCTYPE(c_int, POINTER(c_short), c_int, c_void_p)
 
@@ -85,6 +87,27 @@ class Espeak:
         core.espeak_Synth(raw, len(raw), 0, _BY_CHARACTER, 0, _UTF8, None, None)
         core.espeak_Synchronize()
         return np.concatenate((np.zeros(0, np.float32), *self._heard))
+
+    def phonemes(self, text: str, accent: str, tie: str) -> tuple[str, ...]:
+        """What would be said, clause by clause, in the International Phonetic Alphabet.
+
+        Args:
+            accent: e.g. `en-us`.
+            tie: stands between the characters of one phoneme.
+
+        Raises:
+            ConfigError: there is no such accent.
+        """
+        core = self._core
+        if core.espeak_SetVoiceByName(accent.encode()) != 0:
+            raise ConfigError(f"eSpeak NG has no voice {accent!r}")
+        core.espeak_TextToPhonemes.restype = ctypes.c_char_p
+        raw = ctypes.create_string_buffer(text.encode())
+        rest, mode = c_void_p(ctypes.addressof(raw)), _IPA | _TIED | ord(tie) << _TIE_SHIFT
+        clauses = []
+        while rest.value:
+            clauses.append(core.espeak_TextToPhonemes(ctypes.byref(rest), _UTF8, mode).decode())
+        return tuple(clause.strip() for clause in clauses if clause.strip())
 
     def _collect(self, samples: ctypes._Pointer[c_short], count: int, _events: int) -> int:
         if count > 0 and samples:

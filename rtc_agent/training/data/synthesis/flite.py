@@ -18,6 +18,7 @@ MEAN_PITCH = {"rms": 100.0, "slt": 170.0, "awb": 120.0, "kal16": 105.0, "kal": 1
 _SYSTEM = Path("/usr/lib/x86_64-linux-gnu")
 _LIBRARIES = ("libflite.so.1", "libflite_usenglish.so.1", "libflite_cmulex.so.1")
 _DEPENDENCY = "libasound.so.2"
+_SPREAD = b"int_f0_target_stddev"
 _WORD_START = b"R:SylStructure.daughter1.daughter1.R:Segment.p.end"
 """From a word to the end of the segment before its first, which is where it begins."""
 
@@ -61,6 +62,8 @@ class Flite:
         core.flite_synth_text.restype = c_void_p
         core.flite_synth_text.argtypes = [c_char_p, POINTER(_Voice)]
         core.flite_feat_set_float.argtypes = [c_void_p, c_char_p, c_float]
+        core.flite_get_param_float.restype = c_float
+        core.flite_get_param_float.argtypes = [c_void_p, c_char_p, c_float]
         core.delete_utterance.argtypes = [c_void_p]
         core.utt_wave.restype = POINTER(_Wave)
         core.utt_wave.argtypes = [c_void_p]
@@ -72,15 +75,27 @@ class Flite:
         core.ffeature_float.argtypes = [c_void_p, c_char_p]
         self._core = core
         self._voices = {name: self._register(name) for name in voices}
+        self._spreads = {
+            name: float(core.flite_get_param_float(voice.contents.features, _SPREAD, 0.0))
+            for name, voice in self._voices.items()
+        }
 
     def say(
-        self, text: str, voice: str, *, pitch: float | None = None, stretch: float = 1.0
+        self,
+        text: str,
+        voice: str,
+        *,
+        pitch: float | None = None,
+        stretch: float = 1.0,
+        lively: float = 1.0,
     ) -> tuple[Samples, int, list[float]]:
         """Speak.
 
         Args:
             pitch: mean in Hz; None for the voice's own.
             stretch: of the durations; above 1 is slower.
+            lively: factor of the pitch's spread; heeded by voices of diphones, whose pitch is by
+                rule.
 
         Returns:
             Samples, their rate in Hz, and the seconds at which each word begins. A word is what
@@ -91,6 +106,8 @@ class Flite:
         core.flite_feat_set_float(features, b"duration_stretch", stretch)
         mean = MEAN_PITCH[voice] if pitch is None else pitch
         core.flite_feat_set_float(features, b"int_f0_target_mean", mean)
+        if usual := self._spreads[voice]:
+            core.flite_feat_set_float(features, _SPREAD, usual * lively)
         utterance = core.flite_synth_text(text.encode("ascii"), speaker)
         try:
             wave = core.utt_wave(utterance).contents

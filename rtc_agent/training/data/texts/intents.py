@@ -60,9 +60,10 @@ class Domain:
         return intent, phrase(intent, rng)
 
 
-def phrase(intent: Intent, rng: np.random.Generator) -> str:
-    """One of an intent's phrasings, some with a filler before or a word behind."""
-    said = intent.says[int(rng.integers(len(intent.says)))]
+def phrase(intent: Intent, rng: np.random.Generator, said: str | None = None) -> str:
+    """That or one of an intent's phrasings, some with a filler before or a word behind."""
+    if said is None:
+        said = intent.says[int(rng.integers(len(intent.says)))]
     if rng.random() < _OPENED and intent.may_open:
         said = f"{_OPENINGS[int(rng.integers(len(_OPENINGS)))]} {said}"
     elif rng.random() < _CLOSED and intent.may_open:
