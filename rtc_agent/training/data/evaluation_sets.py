@@ -15,8 +15,14 @@ from rtc_agent.training.data.augment import mu_law
 from rtc_agent.training.data.batch import SAMPLE_RATE, EvalCase, EvalSet, Samples, Utterance
 from rtc_agent.training.data.pool import Recordings
 from rtc_agent.training.data.sounds import KINDS, levelled
-from rtc_agent.training.data.synthesis.callers import LEAD_IN, CallerVoices, draw_text
+from rtc_agent.training.data.synthesis.callers import (
+    LEAD_IN,
+    CallerVoices,
+    carried_espeak,
+    draw_text,
+)
 from rtc_agent.training.data.synthesis.festival import VOICES, speak_festival
+from rtc_agent.training.data.synthesis.kokoro import Kokoro, speak_held_out
 from rtc_agent.training.data.texts.intent import AGAIN, ASK_NAME
 from rtc_agent.training.data.texts.intents import SORRY, demo_domain
 from rtc_agent.training.data.texts.names import DEFAULT_NAME, NAMES, answer, greeting
@@ -33,31 +39,37 @@ _CONDITIONED = 150
 _PERSONAS = 8
 _NAME_CASES = 4
 _FILES = ("festival", "espeak", "human")
+_KOKORO, _KOKORO_CASES, _KOKORO_SEED = "kokoro", 150, 23
 
 
-def speak_sets(folder: Path, count: int, libraries: Path | None) -> None:
+def speak_sets(
+    folder: Path, count: int, libraries: Path | None, kokoro: Path | None = None
+) -> None:
     """Speak and gather the callers of all sets, and keep them; those that are there stay.
 
     Args:
         count: utterances of each synthesiser.
         libraries: of the synthesisers that travel; None: the system's.
+        kokoro: folder that its packages were installed into; None: its set is left out.
 
     Raises:
         RtcAgentError: Festival is missing.
-        ConfigError: eSpeak NG, or a human clip, is missing.
+        ConfigError: eSpeak NG, Kokoro, or a human clip, is missing.
     """
     made: dict[str, Callable[[], Iterator[Utterance]]] = {
         "festival": lambda: _festival(count),
         "espeak": lambda: _espeak(count, libraries),
         "human": _human,
     }
-    for name in _FILES:
+    if kokoro is not None:
+        made[_KOKORO] = lambda: _kokoro(kokoro, libraries)
+    for name in made:
         if not (folder / f"{name}.json").exists():
             Recordings(list(made[name]())).save(folder / name)
 
 
 def load_sets(folder: Path) -> tuple[EvalSet, ...]:
-    """Every set, of what `speak_sets` kept.
+    """Every set, of what `speak_sets` kept; Kokoro's only where it was spoken.
 
     Raises:
         ConfigError: it is not there.
@@ -65,6 +77,10 @@ def load_sets(folder: Path) -> tuple[EvalSet, ...]:
     festival, espeak, people = (
         tuple(map(_case, Recordings.load(folder / name).utterances)) for name in _FILES
     )
+    neural: tuple[EvalSet, ...] = ()
+    if (folder / f"{_KOKORO}.json").exists():
+        spoken = Recordings.load(folder / _KOKORO).utterances
+        neural = (EvalSet("Kokoro, a held-out voice", tuple(map(_case, spoken))),)
     some = espeak[:_CONDITIONED]
     by_phone = tuple(replace(case, samples=telephone(case.samples)) for case in some)
     return (
@@ -73,6 +89,7 @@ def load_sets(folder: Path) -> tuple[EvalSet, ...]:
         EvalSet("the same, noise at −33 dBFS", some, noise_dbfs=-33.0),
         EvalSet("the same, 8 kHz µ-law", by_phone),
         EvalSet("the same, cutting in on the greeting", some, cut_in=True),
+        *neural,
         EvalSet("a human (Asterisk's prompts)", people),
         EvalSet("sounds that are no speech", tuple(_sounds())),
         *_personas(espeak),
@@ -132,6 +149,11 @@ def _espeak(count: int, libraries: Path | None) -> Iterator[Utterance]:
         if utterance.intent != LEAD_IN:
             count -= 1
             yield utterance
+
+
+def _kokoro(package: Path, libraries: Path | None) -> Iterator[Utterance]:
+    voices, espeak = Kokoro.open(package), carried_espeak(libraries)
+    return speak_held_out(voices, espeak, _KOKORO_CASES, _KOKORO_SEED)
 
 
 def _human() -> Iterator[Utterance]:

@@ -8,6 +8,7 @@ import os
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from functools import cache
 from itertools import accumulate
 from pathlib import Path
@@ -18,8 +19,10 @@ import soundfile
 from rtc_agent.errors import ConfigError
 from rtc_agent.training.data.batch import SAMPLE_RATE, Utterance
 from rtc_agent.training.data.synthesis.callers import CallerVoices
+from rtc_agent.training.data.synthesis.shaping import bent
 
-_RECORDED_SHARE = 0.06
+_BENT_SHARE = 0.5
+"""Of recorded callers drawn: each is drawn many times."""
 _LOWEST_RATE, _HIGHEST_RATE = 6.0, 256.0
 """kbit/s of a channel, between which libsndfile's compression level of Opus goes from 1 to 0."""
 _CHUNK = 64
@@ -98,7 +101,7 @@ class Callers:
 
     Args:
         folder: of carried libraries; None: the system's.
-        recorded: drawn now and then.
+        recorded: each with its share of what is drawn.
         stock: drawn otherwise, at no cost; without any, utterances are spoken when drawn. Those
             of a given speaker always are.
     """
@@ -106,29 +109,33 @@ class Callers:
     def __init__(
         self,
         folder: Path | None = None,
-        recorded: Recordings | None = None,
+        recorded: Sequence[tuple[Recordings, float]] = (),
         stock: Recordings | None = None,
     ) -> None:
         self._folder = folder
-        self._recorded = recorded or Recordings()
+        self._recorded = tuple(recorded)
         self._stock = stock or Recordings()
         self._voices: CallerVoices | None = None
         self._process = -1
 
     def __len__(self) -> int:
         """Utterances at hand."""
-        return len(self._recorded) + len(self._stock)
+        return sum(len(recorded) for recorded, _ in self._recorded) + len(self._stock)
 
     def draw(self, rng: np.random.Generator) -> Utterance:
         """Any utterance, intents by their weight."""
-        if len(self._recorded) and rng.random() < _RECORDED_SHARE:
-            return self._recorded.draw(rng)
+        chance = rng.random()
+        for recorded, share in self._recorded:
+            if chance < share:
+                return _varied(recorded.draw(rng), rng)
+            chance -= share
         return self._stock.draw(rng) if len(self._stock) else self._here().draw(rng)
 
     def draw_alike(self, speaker: str, rng: np.random.Generator) -> Utterance:
         """An utterance of that speaker."""
-        if speaker in self._recorded.speakers:
-            return self._recorded.draw(rng, speaker)
+        for recorded, _ in self._recorded:
+            if speaker in recorded.speakers:
+                return _varied(recorded.draw(rng, speaker), rng)
         return self._here().draw(rng, speaker)
 
     def _here(self) -> CallerVoices:
@@ -137,6 +144,12 @@ class Callers:
             self._voices = CallerVoices(self._folder)
             self._process = os.getpid()
         return self._voices
+
+
+def _varied(utterance: Utterance, rng: np.random.Generator) -> Utterance:
+    if rng.random() >= _BENT_SHARE:
+        return utterance
+    return replace(utterance, samples=bent(utterance.samples, rng))
 
 
 def speak_stock(folder: Path | None, count: int, seed: int, workers: int) -> Recordings:

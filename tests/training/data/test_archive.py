@@ -66,6 +66,19 @@ def test_evaluation_sets_expect_what_the_persona_demands(folder: Path) -> None:
     assert len(sounds) > 40 and not any(case.expected for case in sounds)
 
 
+def test_kokoros_callers_are_there_where_they_were_spoken(folder: Path) -> None:
+    name = "Kokoro, a held-out voice"
+    assert name not in {wanted.name for wanted in DemoData(folder).evaluation()}
+    said = [Utterance(hum(2), "hello", "hello", "kokoro:held-out")]
+    Recordings(said).save(folder / "evaluation" / "kokoro")
+    Recordings(said * 3).save(folder / "callers" / "kokoro")
+    data = DemoData(folder, stock=0)
+    (cases,) = (wanted.cases for wanted in data.evaluation() if wanted.name == name)
+    assert [case.speaker for case in cases] == ["kokoro:held-out"]
+    assert cases[0].expected == set(demo_domain().intents["hello"].replies)
+    assert len(data.pool()) == 3
+
+
 def test_a_folder_that_is_not_prepared_is_told(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="book"):
         DemoData(tmp_path)

@@ -5,7 +5,7 @@ import pytest
 
 from rtc_agent.errors import ConfigError
 from rtc_agent.training.data.batch import Utterance
-from rtc_agent.training.data.pool import Recordings
+from rtc_agent.training.data.pool import Callers, Recordings
 from tests.training.data.toys import hum
 
 
@@ -41,3 +41,19 @@ def test_a_speakers_utterances_are_drawn_alone() -> None:
     recordings, rng = Recordings(_said()), np.random.default_rng(0)
     assert {recordings.draw(rng, "y").text for _ in range(30)} == {"three more words", "one"}
     assert len({recordings.draw(rng).text for _ in range(60)}) == 3
+
+
+def test_recorded_callers_are_drawn_by_their_shares_and_bent() -> None:
+    said = _said()
+    callers = Callers(
+        recorded=[(Recordings(said[:1]), 0.1), (Recordings(said[1:2]), 0.3)],
+        stock=Recordings(said[2:]),
+    )
+    assert len(callers) == 3
+    drawn = [callers.draw(np.random.default_rng(i)) for i in range(1_000)]
+    parts = [sum(u.text == wanted.text for u in drawn) for wanted in said]
+    assert 60 < parts[0] < 140 and 240 < parts[1] < 360
+    lengths = {len(u.samples) for u in drawn if u.text == "three more words"}
+    assert len(said[1].samples) in lengths and len(lengths) > 50
+    alike = callers.draw_alike("x", np.random.default_rng(1))
+    assert (alike.text, alike.intent) == ("two words", "a")

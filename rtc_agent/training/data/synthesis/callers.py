@@ -49,10 +49,7 @@ class CallerVoices:
     def __init__(self, folder: Path | None = None, *, held_out: bool = False) -> None:
         self._held_out = held_out
         self._flite = None if held_out else Flite(_VOICES, folder)
-        if folder is None:
-            self._espeak = Espeak()
-        else:
-            self._espeak = Espeak(folder / ESPEAK_LIBRARY, folder / ESPEAK_DATA)
+        self._espeak = carried_espeak(folder)
         self._variants = tuple(
             name for name in self._espeak.variants if (name in HELD_OUT) == held_out
         )
@@ -104,6 +101,17 @@ class CallerVoices:
         if not self._held_out and len(samples) and rng.random() < _BENT_SHARE:
             samples = bent(samples, rng)
         return to_peak(samples)
+
+
+def carried_espeak(folder: Path | None) -> Espeak:
+    """eSpeak NG of a folder of carried libraries; None: the system's.
+
+    Raises:
+        ConfigError: it is missing.
+    """
+    if folder is None:
+        return Espeak()
+    return Espeak(folder / ESPEAK_LIBRARY, folder / ESPEAK_DATA)
 
 
 def draw_text(rng: np.random.Generator) -> tuple[str, str | None]:
