@@ -36,6 +36,8 @@ NO_MEDIA_S = 5.0
 """A call from which nothing has come for so long counts as broken."""
 NO_MEDIA = "no_media"
 """How such a call ended."""
+_LOOK_S = 0.5
+"""How often that is looked at."""
 _CLOSE_S = 3.0
 
 
@@ -171,8 +173,7 @@ class CallClient:
         while (left_s := when_s - self.clock.now()) > 0:
             if self._over.is_set():
                 return False
-            await self._happens(self._over, min(left_s, 0.5), raising=False)
-            self.expect_media()
+            await self._listen(self._over, min(left_s, _LOOK_S))
         return not self._over.is_set()
 
     async def wait_said(self) -> bool:
@@ -180,8 +181,7 @@ class CallClient:
         while not self.track.finished.is_set():
             if self._over.is_set():
                 return False
-            await self._happens(self.track.finished, 0.5, raising=False)
-            self.expect_media()
+            await self._listen(self.track.finished, _LOOK_S)
         return not self._over.is_set()
 
     def send(self, message: dict[str, Any]) -> None:
@@ -240,6 +240,14 @@ class CallClient:
         patience_s = NO_MEDIA_S if patience_s is None else patience_s
         if last_s is not None and self.clock.now() - last_s > patience_s:
             self._end(NO_MEDIA)
+
+    async def _listen(self, event: asyncio.Event, timeout_s: float) -> None:
+        """Wait for `event`, and end the call if nothing comes any more."""
+        began_s = self.clock.now()
+        await self._happens(event, timeout_s, raising=False)
+        # Where the machine stood still, what was sent meanwhile is still to be read, or to be sent.
+        if self.clock.now() - began_s < timeout_s + _LOOK_S:
+            self.expect_media()
 
     def _end(self, reason: str) -> None:
         if self.ended is None:

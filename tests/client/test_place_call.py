@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import ssl
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -142,6 +143,21 @@ async def test_a_server_that_falls_silent_is_noticed(
     async with serving(Reflector(mute_after_s=0.5)) as url:
         report = await place_call(order(url, speech_wav))
     assert report.ended == "no_media"
+
+
+async def test_a_machine_that_stood_still_is_no_silence(
+    speech_wav: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rtc_agent.client.call_client.NO_MEDIA_S", 1.0)
+
+    def stand_still(count: int) -> bool:
+        if count == 40:
+            time.sleep(1.6)
+        return True
+
+    async with serving(Reflector(keep=stand_still)) as url:
+        report = await place_call(order(url, speech_wav))
+    assert report.ended == "hangup"
 
 
 async def test_voice_and_persona_go_with_the_offer(speech_wav: Path) -> None:
