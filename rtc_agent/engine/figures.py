@@ -41,8 +41,9 @@ def status_of(
     figures: Sequence[EngineFigures], failure: str, slots: int, slots_free: int
 ) -> EngineStatus:
     """How engines do that share a device, each with its own figures."""
-    p50, p99 = percentiles_ms(took for each in figures for took in each.step_s)
-    open_p50, open_p99 = percentiles_ms(took for each in figures for took in each.open_s)
+    # Copied at one go: threads ask, too, and a deque that grows meanwhile cannot be walked through.
+    p50, p99 = percentiles_ms(took for each in figures for took in tuple(each.step_s))
+    open_p50, open_p99 = percentiles_ms(took for each in figures for took in tuple(each.open_s))
     return EngineStatus(
         ready=not failure,
         detail=failure,
