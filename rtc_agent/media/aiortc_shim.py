@@ -32,7 +32,7 @@ from aiortc.rtcrtpparameters import RTCRtpCodecParameters
 from aiortc.rtcsctptransport import RTCSctpTransport
 
 from rtc_agent.errors import ServerFull
-from rtc_agent.media import consent
+from rtc_agent.media import consent, goodbye
 from rtc_agent.media.ice import IceSettings
 from rtc_agent.media.moved import moved_uses
 from rtc_agent.media.relay_outcomes import tell_outcomes
@@ -75,6 +75,7 @@ def check() -> list[str]:
         (RTCDtlsTransport, "_handle_rtp_data"),
         (RTCDtlsTransport, "_handle_rtcp_data"),
         (RTCDtlsTransport, "_recv_next"),
+        (RTCDtlsTransport, "_send_data"),
         (RTCSctpTransport, "_handle_data"),
         (aioice.ice.Connection, "get_component_candidates"),
         (aioice.ice.Connection, "check_incoming"),
@@ -118,6 +119,7 @@ def prepare() -> None:
         )
     _widen_dtls_ciphers()
     _quiet_data_channels()
+    goodbye.lose_what_follows()
     _register_telephone_event()
     consent.ask_patiently()
     tell_outcomes()

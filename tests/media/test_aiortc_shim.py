@@ -7,7 +7,7 @@ import gc
 import logging
 
 import pytest
-from aiortc import RTCPeerConnection, RTCRtpReceiver, RTCSessionDescription
+from aiortc import RTCDataChannel, RTCPeerConnection, RTCRtpReceiver, RTCSessionDescription
 from aiortc.codecs import CODECS
 from aiortc.rtcdtlstransport import SRTP_PROFILES, RTCCertificate
 from OpenSSL import SSL
@@ -110,11 +110,8 @@ async def test_closing_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert await shim.close(pc, timeout_s=0.05) is False
 
 
-async def test_a_message_to_a_vanished_peer_is_no_stray_exception() -> None:
-    """A task that nobody awaits must not fail when the connection below it is gone."""
-    shim.prepare()
-    unhandled: list[dict[str, object]] = []
-    asyncio.get_running_loop().set_exception_handler(lambda _, context: unhandled.append(context))
+async def talking() -> tuple[RTCPeerConnection, RTCPeerConnection, RTCDataChannel]:
+    """Two connected peers, and the first one's end of an open channel."""
     a, b = (shim.new_peer_connection(IceSettings()) for _ in range(2))
     channel = a.createDataChannel("text")
     opened = asyncio.Event()
@@ -126,6 +123,33 @@ async def test_a_message_to_a_vanished_peer_is_no_stray_exception() -> None:
     await b.setLocalDescription(await b.createAnswer())
     await a.setRemoteDescription(RTCSessionDescription(b.localDescription.sdp, "answer"))
     await asyncio.wait_for(opened.wait(), 10)
+    return a, b, channel
+
+
+async def test_a_message_after_the_goodbye_is_no_stray_exception() -> None:
+    """Neither in a task that nobody awaits nor in closing."""
+    unhandled: list[dict[str, object]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: unhandled.append(context))
+    a, b, channel = await talking()
+    assert a.sctp is not None
+    a.sctp.transport._ssl.shutdown()
+    with pytest.raises(ConnectionError):
+        await a.sctp.transport._send_data(b"late")
+    channel.send("hello")
+    await asyncio.sleep(0.05)
+    assert await shim.close(a, 5)
+    assert a.iceConnectionState == "closed"
+    await b.close()
+    gc.collect()
+    await asyncio.sleep(0.05)
+    assert [c for c in unhandled if c.get("exception")] == []
+
+
+async def test_a_message_to_a_vanished_peer_is_no_stray_exception() -> None:
+    """A task that nobody awaits must not fail when the connection below it is gone."""
+    unhandled: list[dict[str, object]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: unhandled.append(context))
+    a, b, channel = await talking()
     sctp = a.sctp
     assert sctp is not None
 
