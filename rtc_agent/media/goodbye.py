@@ -1,5 +1,5 @@
-"""What is sent after DTLS's goodbye. Like `aiortc_shim`, whose `check()` tells if it moved, this uses
-a private name of aiortc 1.16."""
+"""What is sent after DTLS's goodbye. Like `aiortc_shim`, whose `check()` tells if it moved, this
+uses a private name of aiortc 1.16."""
 
 from __future__ import annotations
 
