@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +29,12 @@ from rtc_agent.training.data.sounds import SoundBank
 _SOUNDS_SEED = 1
 
 
+@cache
+def _sounds() -> SoundBank:
+    """Made once in a process."""
+    return SoundBank(_SOUNDS_SEED)
+
+
 class Conversations:
     """Draws conversations between callers of a pool and the agent of a book."""
 
@@ -35,7 +42,7 @@ class Conversations:
         self._book, self._tokenizer = book, tokenizer
         self._clips = clip_choices(book.sentences)
         pieces = [schedule(sentence, tokenizer) for sentence in book.sentences]
-        self._writer = ScriptWriter(book, pieces, pool, SoundBank(_SOUNDS_SEED), tokenizer)
+        self._writer = ScriptWriter(book, pieces, pool, _sounds(), tokenizer)
 
     def script(self, rng: np.random.Generator) -> Script:
         """One conversation's script alone."""

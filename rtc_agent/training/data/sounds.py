@@ -22,7 +22,7 @@ class SoundBank:
         count: how many are made; at least one of each kind.
     """
 
-    def __init__(self, seed: int, count: int = 600) -> None:
+    def __init__(self, seed: int, count: int = 480) -> None:
         rng = np.random.default_rng(seed)
         kinds = list(KINDS.values())
         makers = [kinds[i % len(kinds)] for i in range(max(count, len(kinds)))]

@@ -16,7 +16,7 @@ from rtc_agent.training.evaluation.recognition import SentenceChooser, plain_wor
 from rtc_agent.training.evaluation.scoring import Score, Tally, percentile, score
 
 _ROOMS = (("digital silence", -200.0), ("a quiet room, −65 dBFS", -65.0), ("−50 dBFS", -50.0))
-_MISTAKES = 12
+_MISTAKES = 40
 
 
 @dataclass(frozen=True, slots=True)

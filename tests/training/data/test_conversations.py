@@ -52,9 +52,8 @@ def test_no_loss_is_taken_in_the_prompt_and_words_lie_behind_it() -> None:
 def test_whose_greeting_is_due_is_told_from_the_prompts_end_to_the_greeting() -> None:
     book = toy_book()
     names: set[str] = set()
+    source = Conversations(book, ToyPool(), WordTokenizer())
     for seed in range(30):
-        tokenizer = WordTokenizer()
-        source = Conversations(book, ToyPool(), tokenizer)
         script = source.script(np.random.default_rng(seed))
         reply, live = compose([script], book).reply[0], script.opening.frames
         due = book.replies.index(f"greeting:{script.opening.name}")

@@ -35,6 +35,13 @@ _NAMED = (
     "You are a voice agent called {name}.",
     "Your name is {name} and you like short answers.",
     "{name} is your name.",
+    "Please answer as {name}.",
+    "Be kind and patient. You are called {name}.",
+    "You are {name}. You work for a small hotel by the sea.",
+    "{name} is a cheerful assistant who likes animals.",
+    "Answer questions in a clear and engaging way. Your name is {name}.",
+    "Hello, you are {name} today. Keep it short.",
+    "I want you to be {name}, who knows a lot and talks little.",
 )
 _NAMELESS = (
     "You are a helpful assistant.",
