@@ -8,12 +8,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from rtc_agent.config import Settings
+from rtc_agent.config import Agent, Settings
 from rtc_agent.engine.banked import BankedStepper
 from rtc_agent.engine.echo import EchoStepper
 from rtc_agent.engine.stepper import FRAME_S, FrameStepper
-from rtc_agent.errors import ConfigError, MissingDependency
-from rtc_agent.model.catalog import CONFIG_FILE, DEMO_FOLDER
+from rtc_agent.errors import CheckpointError, ConfigError, MissingDependency
+from rtc_agent.model.catalog import (
+    CONFIG_FILE,
+    DEMO_FOLDER,
+    DEMO_LM_FILE,
+    VOICES_FILE,
+    VOICES_FOLDER,
+)
 
 Report = Callable[[str], None]
 """Told, in a few words, what is being loaded and how far that is."""
@@ -42,9 +48,11 @@ def create_stepper(settings: Settings, report: Report = lambda _: None) -> Choic
         )
     if settings.agent == "echo":
         return Choice(_echo(settings))
-    if settings.agent == "auto":
+    if settings.agent == "auto" and settings.model is None:
         return _best(settings, report)
     _require_packages()
+    if settings.agent == "auto":
+        settings = settings.model_copy(update={"agent": _agent_of(settings, _folder(settings))})
     from rtc_agent.engine import loading
     from rtc_agent.engine.devices import choose_device
 
@@ -73,6 +81,11 @@ def _demo(settings: Settings, folder: Path, report: Report) -> Choice:
     """The demo agent: on the processor unless a device is named, for it is made for that."""
     from rtc_agent.engine import loading
 
+    if folder.is_dir() and not (folder / CONFIG_FILE).is_file():
+        raise CheckpointError(
+            f"{folder} has no {CONFIG_FILE}; the demo agent needs a folder that "
+            f"`rtc-agent train-demo` made: {CONFIG_FILE}, and the files it names."
+        )
     device = "cpu" if settings.device == "auto" else settings.device
     told = "sessions" in settings.model_fields_set
     settings = settings.model_copy(update={"device": device})
@@ -97,7 +110,7 @@ def _slowness(rehearse: Callable[[], None]) -> str:
 
 def _best(settings: Settings, report: Report) -> Choice:
     """PersonaPlex where weights and a GPU are there, else the demo agent where its weights are,
-    else the echo test; and what is missing."""
+    else the echo test; and what is missing. Only where no model is named."""
     missing = _missing_for_personaplex(settings)
     if not missing:
         from rtc_agent.engine import loading
@@ -116,6 +129,37 @@ def _best(settings: Settings, report: Report) -> Choice:
     return Choice(_echo(settings), f"This is the echo test, {lacking}")
 
 
+def _agent_of(settings: Settings, folder: Path) -> Agent:
+    """Whose weights a folder holds that was named without an agent.
+
+    Raises:
+        CheckpointError: there is no such folder, or no model in it.
+        ConfigError: they need a GPU, and there is none that can run them.
+    """
+    from rtc_agent.model.folder import ModelFolder, read_config
+    from rtc_agent.model.spec import MOSHI
+
+    if not (folder / CONFIG_FILE).is_file() and (folder / DEMO_LM_FILE).is_file():
+        return "demo"
+    config = read_config(folder / CONFIG_FILE)
+    # Of releases that do not name themselves, those of PersonaPlex alone have voices.
+    told = "family" in config or "model_type" in config or _has_voices(folder)
+    found = ModelFolder.open(folder, family=None if told else MOSHI)
+    if found.domain is not None:
+        return "demo"
+    agent: Agent = "moshi" if found.spec.family is MOSHI else "personaplex"
+    if fault := _gpu_fault(settings):
+        raise ConfigError(
+            f"The model in {folder} is for a GPU; missing for that: {fault}. "
+            f"--agent {agent} runs it all the same, most likely too slowly for calls."
+        )
+    return agent
+
+
+def _has_voices(folder: Path) -> bool:
+    return (folder / VOICES_FILE).is_file() or (folder / VOICES_FOLDER).is_dir()
+
+
 def _missing_for_personaplex(settings: Settings) -> list[str]:
     missing = []
     if absent := _absent_packages():
@@ -123,9 +167,7 @@ def _missing_for_personaplex(settings: Settings) -> list[str]:
     else:
         if fault := _gpu_fault(settings):
             missing.append(fault)
-    if settings.model is not None and not settings.model.is_dir():
-        missing.append(f"the model's files (there is no folder {settings.model})")
-    elif settings.model is None and not _default_folder("personaplex").is_dir():
+    if not _default_folder("personaplex").is_dir():
         missing.append("the model's files (rtc-agent download personaplex)")
     return missing
 

@@ -12,7 +12,9 @@ TEXT_FILE = "tokenizer_spm_32k_3.model"
 LM_FILE = "model.safetensors"
 CONFIG_FILE = "config.json"
 VOICES_FILE = "voices.tgz"
+VOICES_FOLDER = "voices"
 
+DEMO_LM_FILE = "lm.safetensors"
 DEMO_FOLDER = Path(__file__).parents[1] / "demo"
 """The demo agent's model files, as far as this package has them."""
 

@@ -60,7 +60,9 @@ class CheckpointFile:
         except FileNotFoundError:
             raise CheckpointError(f"{path} does not exist") from None
         except (SafetensorError, OSError) as error:
-            raise CheckpointError(f"{path} cannot be read: {error}; fetch it again") from error
+            raise CheckpointError(
+                f"{path} cannot be read: {error}; copy or fetch it again"
+            ) from error
         self.shapes: dict[str, tuple[int, ...]] = {
             key: tuple(self._file.get_slice(key).get_shape()) for key in self._file.keys()
         }

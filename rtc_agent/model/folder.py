@@ -134,7 +134,9 @@ def _find_optional(folder: Path, config: Mapping[str, Any], kind: str) -> Path |
     given = table(config, "files").get(kind)
     names = _NAMES[kind] if given is None else (str(given),)
     if given is not None and (Path(names[0]).name != names[0] or not (folder / names[0]).is_file()):
-        raise _missing(folder, names)
+        if (folder / f"{names[0]}.part").exists():
+            raise _missing(folder, names)
+        raise CheckpointError(f"{folder} has no {names[0]}, which its {CONFIG_FILE} names.")
     return next((folder / name for name in names if (folder / name).is_file()), None)
 
 

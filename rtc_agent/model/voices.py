@@ -15,7 +15,7 @@ from pathlib import Path
 
 from rtc_agent.engine.stepper import Pcm
 from rtc_agent.errors import CheckpointError, InvalidRequest, UnknownVoice
-from rtc_agent.model.catalog import VOICES_FILE
+from rtc_agent.model.catalog import VOICES_FILE, VOICES_FOLDER
 from rtc_agent.model.prompts import Voice, VoiceClip, VoiceCodes
 from rtc_agent.model.spec import ModelSpec
 from rtc_agent.model.voice_clip import read_clip, read_recording
@@ -25,7 +25,6 @@ from rtc_agent.model.voice_sample import SUFFIX, cut_sample, write_sample
 Encode = Callable[[VoiceClip], VoiceCodes]
 """What a codec that starts fresh makes of a clip."""
 
-FOLDER = "voices"
 PREFERRED = "NATF2"
 """The released voice taken when none is asked for."""
 
@@ -66,7 +65,7 @@ class VoiceLibrary:
     """
 
     def __init__(self, folder: Path, spec: ModelSpec) -> None:
-        self._folder = folder / FOLDER
+        self._folder = folder / VOICES_FOLDER
         self._spec = spec
         self._sources = (
             _archived(folder / VOICES_FILE)

@@ -11,12 +11,12 @@ from pathlib import Path
 from torch import Tensor
 
 from rtc_agent.errors import CheckpointError
-from rtc_agent.model.catalog import CONFIG_FILE
+from rtc_agent.model.catalog import CONFIG_FILE, DEMO_LM_FILE
 from rtc_agent.model.folder import Domain, ModelFolder
 from rtc_agent.model.spec import CODEBOOKS, ModelSpec
 from rtc_agent.training.eight_bit import save_eight_bit
 
-FILES = {"lm": "lm.safetensors", "codec": "codec.safetensors", "tokenizer": "tokenizer.model"}
+FILES = {"lm": DEMO_LM_FILE, "codec": "codec.safetensors", "tokenizer": "tokenizer.model"}
 SIZE_LIMIT = 20_000_000
 """Bytes of the weights together: what a package may carry."""
 

@@ -61,11 +61,29 @@ def test_auto_takes_the_demo_where_personaplex_cannot_run(
 ) -> None:
     write_small_model(tmp_path / "demo")
     monkeypatch.setattr(agents, "DEMO_FOLDER", tmp_path / "demo")
-    settings = Settings(agent="auto", device="cpu", model=tmp_path / "nowhere", sessions=1)
-    choice = agents.create_stepper(settings)
+    choice = agents.create_stepper(Settings(agent="auto", device="cpu", sessions=1))
     assert choice.stepper.info.agent == "demo"
     assert "This is the demo agent, not PersonaPlex" in choice.notice
-    assert "nowhere" in choice.notice
+
+
+def test_auto_serves_the_demo_that_is_named_or_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_small_model(tmp_path)
+    monkeypatch.setattr(agents, "DEMO_FOLDER", tmp_path / "none")
+    settings = Settings(agent="auto", model=tmp_path, sessions=1)
+    choice = agents.create_stepper(settings)
+    assert (
+        choice.stepper.info.agent == "demo" and "knows 3 kinds" in choice.stepper.info.description
+    )
+    assert "PersonaPlex; missing" not in choice.notice
+    lm = tmp_path / "lm.safetensors"
+    lm.write_bytes(lm.read_bytes()[:-1000])
+    with pytest.raises(CheckpointError, match=r"lm\.safetensors cannot be read"):
+        agents.create_stepper(settings)
+    lm.unlink()
+    with pytest.raises(CheckpointError, match=r"no lm\.safetensors, which its config\.json names"):
+        agents.create_stepper(settings)
 
 
 def test_a_processor_is_given_no_more_calls_than_it_keeps_up_with(
