@@ -80,6 +80,12 @@ def call(
         )
         if report.text:
             typer.echo(report.text)
+    if report.left_out_s:
+        typer.echo(
+            f"rtc-agent: the agent did not hear {report.left_out_s:.2f} s of the file: the server "
+            "was too slow and left them out",
+            err=True,
+        )
     if not report.complete:
         typer.echo(f"rtc-agent: the call ended early: {report.ended}", err=True)
         raise typer.Exit(1)

@@ -133,7 +133,7 @@ def measure(
         duplicates=client.log.duplicates,
         arrivals_s=tuple(recording.lateness()),
         server=_statistics(client.messages, origin_s),
-        left_out_frames=_left_out(client.messages, origin_s),
+        left_out_frames=left_out_frames(client.messages, origin_s),
     )
 
 
@@ -149,9 +149,3 @@ def _statistics(messages: list[ReceivedMessage], origin_s: float) -> dict[str, f
         for name, value in told[-1].body.items()
         if isinstance(value, int | float) and name not in _ENVELOPE
     }
-
-
-def _left_out(messages: list[ReceivedMessage], origin_s: float) -> int:
-    """Frames in the server's notices of overload from a moment on."""
-    notices = (m for m in messages if m.type == "notice" and m.arrival_s >= origin_s)
-    return sum(int(m.body.get("frames", 0)) for m in notices if m.body.get("code") == "overload")

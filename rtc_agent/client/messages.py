@@ -44,6 +44,13 @@ def steps_back(messages: Sequence[ReceivedMessage]) -> int:
     return sum(later < earlier for earlier, later in zip(frames, frames[1:], strict=False))
 
 
+def left_out_frames(messages: Sequence[ReceivedMessage], origin_s: float) -> int:
+    """Frames of the caller that the agent did not hear, from a moment on: those in the server's
+    notices of overload."""
+    notices = (m for m in messages if m.type == "notice" and m.arrival_s >= origin_s)
+    return sum(int(m.body.get("frames", 0)) for m in notices if m.body.get("code") == "overload")
+
+
 def write_transcript(path: Path, messages: Sequence[ReceivedMessage], origin_s: float) -> None:
     """One JSON object a line, as received, with `arrived_ms` since `origin_s` added.
 

@@ -131,8 +131,9 @@ async def _exchange(
         reply = None
     if not 200 <= status < 300:
         wait_s = int(retry_after) if retry_after.isdigit() else None
-        message = f"The server refused the call ({status}): {_words(reply, text)}"
-        if wait_s is not None:
+        words = _words(reply, text)
+        message = f"The server refused the call ({status}): {words}"
+        if wait_s is not None and "try again" not in words.lower():
             message += f" Try again in {wait_s} s."
         raise CallRefused(message, retry_after_s=wait_s)
     if not isinstance(reply, dict):

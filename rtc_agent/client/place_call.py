@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from rtc_agent.client.call_client import NO_MEDIA, CallClient, samples_in
-from rtc_agent.client.messages import said, steps_back, write_transcript
+from rtc_agent.client.messages import left_out_frames, said, steps_back, write_transcript
 from rtc_agent.client.offer import SmallWebRtcSignaling
 from rtc_agent.client.sources import EncodedSource
 from rtc_agent.engine.stepper import FRAME_S, SAMPLE_RATE, Pcm
@@ -53,13 +53,16 @@ class CallReport:
     concealed_ms: float
     longest_gap_ms: float
     """The longest stretch of the recording for which nothing was received or concealed."""
+    left_out_s: float
+    """Of the caller, what the agent did not hear: the server was too slow and left it out."""
     frames_back: int
     """Text events whose frame number was below the one before."""
     text: str
     ended: str
     """Why the call ended; `hangup` when it was this side that hung up."""
     complete: bool
-    """Whether the whole file was said, and listened to for as long as asked."""
+    """Whether the whole file was said, and listened to for as long as asked; the agent may have
+    heard less of it, by `left_out_s`."""
 
     def as_dict(self) -> dict[str, object]:
         """For JSON; times to a tenth of a millisecond."""
@@ -111,8 +114,9 @@ async def place_call(order: CallOrder) -> CallReport:
         lost_packets=heard.lost_packets,
         concealed_ms=heard.concealed_ms,
         longest_gap_ms=heard.longest_silent_ms,
+        left_out_s=left_out_frames(client.messages, origin_s) * FRAME_S,
         frames_back=steps_back(client.messages),
-        text=said(client.messages),
+        text=said(client.messages).strip(),
         ended=client.ended or "hangup",
         complete=complete,
     )

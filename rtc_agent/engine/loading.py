@@ -83,7 +83,7 @@ def mirror_stepper(settings: Settings, report: Report) -> tuple[FrameStepper, st
     parts = random_model(device, dtype, tiny=False, form=settings.weights)
 
     def make(sessions: int) -> AnyStepper:
-        report(f"preparing {sessions} sessions")
+        report(_preparing(sessions))
         return _stepper(settings, parts, None, sessions, prefix_bytes, backend)
 
     stepper, notice = _fitting(settings, make, report)
@@ -171,7 +171,7 @@ def folder_stepper(
     )
 
     def make(sessions: int) -> AnyStepper:
-        report(f"preparing {sessions} sessions")
+        report(_preparing(sessions))
         return _stepper(settings, parts, path, sessions, prefix_bytes, backend)
 
     if device.type == "cpu":
@@ -236,6 +236,10 @@ def affordable_stepper(
     banks = min(settings.banks, fitting)
     some = settings.model_copy(update={"sessions": fitting // banks * banks, "banks": banks})
     return folder_stepper(some, path, agent, report)[0], notice
+
+
+def _preparing(sessions: int) -> str:
+    return "preparing one session" if sessions == 1 else f"preparing {sessions} sessions"
 
 
 def _demo_description(domain: Domain | None) -> str:

@@ -57,9 +57,12 @@ class SlotTable:
 
 def server_full(slots: int) -> ServerFull:
     """The refusal where every one of so many slots is taken."""
-    calls = "the one call" if slots == 1 else f"all {slots} calls"
+    held = (
+        "the one call it can hold is"
+        if slots == 1
+        else f"all {slots} calls it can hold at once are"
+    )
     return ServerFull(
-        f"This server is full: {calls} it can hold at once are in progress. "
-        "Try again in a few seconds.",
+        f"This server is full: {held} in progress. Try again in a few seconds.",
         retry_after_s=5,
     )

@@ -54,6 +54,8 @@ class Reflector:
     ready_after_s: float = 0.0
     say: list[dict[str, object]] = field(default_factory=list)
     """Sent right after `ready`."""
+    say_during: list[dict[str, object]] = field(default_factory=list)
+    """Sent a second after that."""
     refuse: Callable[[], web.Response] | None = None
     answer: dict[str, object] | None = None
     """Sent in place of a real answer."""
@@ -104,6 +106,10 @@ class Reflector:
         await asyncio.sleep(self.ready_after_s)
         messages = [{"type": "ready", "seq": 0, "frame": 0, "t_ms": 0, "call_id": "c1"}, *self.say]
         for message in messages:
+            channel.send(json.dumps(message))
+        if self.say_during:
+            await asyncio.sleep(1)
+        for message in self.say_during:
             channel.send(json.dumps(message))
         if self.end_after_s is not None:
             await asyncio.sleep(self.end_after_s)

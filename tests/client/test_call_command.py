@@ -38,7 +38,19 @@ async def test_a_good_call_prints_one_json_object_last(speech_wav: Path) -> None
     assert code == 0, err
     report = json.loads(out.splitlines()[-1])
     assert {"connect_ms", "ready_ms", "duration_s", "frames", "lost_packets", "text"} <= set(report)
-    assert report["duration_s"] == 1.8
+    assert (report["duration_s"], report["left_out_s"]) == (1.8, 0) and not err
+
+
+async def test_what_the_agent_did_not_hear_is_told(speech_wav: Path) -> None:
+    """And blanks around its words are none of them."""
+    overload = {"type": "notice", "code": "overload", "message": "Slow.", "frames": 2}
+    say = [{"type": "text", "frame": 1, "delta": " Hello."}, overload, overload]
+    async with serving(Reflector(say_during=say)) as url:
+        code, out, err = await run(*arguments(url, speech_wav))
+    report = json.loads(out.splitlines()[-1])
+    assert code == 0 and report["complete"]
+    assert (report["left_out_s"], report["text"]) == (0.32, "Hello.")
+    assert "did not hear 0.32 s" in err and len(err.splitlines()) == 1
 
 
 async def test_a_call_that_breaks_off_exits_1(speech_wav: Path) -> None:

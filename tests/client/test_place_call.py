@@ -174,6 +174,11 @@ async def test_a_full_server_says_when_to_try_again(speech_wav: Path) -> None:
     async with serving(Reflector(refuse=lambda: refusal)) as url:
         with pytest.raises(CallRefused, match=r"503.*All 4 slots are taken\. Try again in 7 s\."):
             await place_call(order(url, speech_wav))
+    body["error"]["message"] = "Full. Try again in a few seconds."
+    refusal = web.json_response(body, status=503, headers={"Retry-After": "7"})
+    async with serving(Reflector(refuse=lambda: refusal)) as url:
+        with pytest.raises(CallRefused, match=r": Full\. Try again in a few seconds\.$"):
+            await place_call(order(url, speech_wav))
 
 
 async def test_an_answer_that_is_none(speech_wav: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rtc_agent.engine.slots import Lease, SlotTable
+from rtc_agent.engine.slots import Lease, SlotTable, server_full
 from rtc_agent.errors import ServerFull
 
 
@@ -38,3 +38,8 @@ def test_no_slot_is_ever_held_twice_and_stale_leases_free_nothing(
 def test_a_table_needs_a_slot() -> None:
     with pytest.raises(ValueError):
         SlotTable(0)
+
+
+def test_a_refusal_is_a_sentence() -> None:
+    assert "the one call it can hold is in progress" in server_full(1).message
+    assert "all 4 calls it can hold at once are in progress" in server_full(4).message
