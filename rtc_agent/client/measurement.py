@@ -9,7 +9,7 @@ from typing import Protocol
 
 from rtc_agent.client.call_client import samples_in
 from rtc_agent.client.chirps import Dropout, ProbeSignal, dropouts, locate
-from rtc_agent.client.messages import ReceivedMessage
+from rtc_agent.client.messages import ReceivedMessage, left_out_frames
 from rtc_agent.client.packets import PacketLog
 from rtc_agent.client.recording import Recording
 from rtc_agent.client.sources import EncodedSource
