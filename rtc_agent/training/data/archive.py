@@ -185,7 +185,7 @@ def prepare(
         report("speaking Kokoro's callers")
         voices, espeak = Kokoro.open(kokoro), carried_espeak(libraries)
         utterances = list(speak_kokoro(voices, espeak, neural, seed=7))
-        Recordings(utterances).save(folder / _CALLERS / _KOKORO, kbit_s=22)
+        Recordings(utterances).save(folder / _CALLERS / _KOKORO, kbit_s=17)
 
 
 def gather_libraries(out: Path) -> None:
