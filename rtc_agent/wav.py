@@ -12,6 +12,7 @@ import os
 import struct
 import wave
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Self
@@ -116,6 +117,18 @@ class WavReader:
     def _count(self, block: Pcm) -> Pcm:
         self.samples += len(block)
         return block
+
+
+def require_samples(pieces: Iterator[Pcm], path: Path) -> Iterator[Pcm]:
+    """A file's blocks or frames, as they are; the first one is read at once.
+
+    Raises:
+        BadAudioFile: there is none.
+    """
+    first = next(pieces, None)
+    if first is None:
+        raise BadAudioFile(f"{path} holds no samples.")
+    return chain((first,), pieces)
 
 
 class WavWriter:

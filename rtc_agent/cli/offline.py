@@ -80,7 +80,7 @@ def offline(
     from rtc_agent.engine.stages.settings import read_stages
     from rtc_agent.engine.stepper import FRAME_SAMPLES, SamplingSpec, SessionSpec
     from rtc_agent.offline import Silence, run_offline
-    from rtc_agent.wav import WavReader, WavWriter
+    from rtc_agent.wav import WavReader, WavWriter, require_samples
 
     silence = Silence(leading_silence, trailing_silence)
     sampling = SamplingSpec(greedy=greedy, seed=seed)
@@ -100,7 +100,8 @@ def offline(
             sessions=1,
             banks=1,
         )
-        choice = create_stepper(settings, report=lambda line: typer.echo(line, err=True))
+        heard = require_samples(reader.frames(), input)
+        choice = create_stepper(settings, lambda line: typer.echo(line, err=True), live=False)
         if choice.notice:
             typer.echo(choice.notice, err=True)
         stepper = choice.stepper
@@ -117,7 +118,7 @@ def offline(
             ) as bar:
                 result = run_offline(
                     stepper,
-                    reader.frames(),
+                    heard,
                     lambda: reader.samples,
                     writer.write,
                     SessionSpec(voice=voice, persona=persona, sampling=sampling),

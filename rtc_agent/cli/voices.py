@@ -140,7 +140,7 @@ def _spoken(settings: Settings, voice: str) -> Pcm:
     from rtc_agent.engine.stepper import SamplingSpec, SessionSpec
     from rtc_agent.offline import Silence, run_offline
 
-    choice = create_stepper(settings, report=lambda line: typer.echo(line, err=True))
+    choice = create_stepper(settings, lambda line: typer.echo(line, err=True), live=False)
     said: list[Pcm] = []
     try:
         spec = SessionSpec(voice=voice, sampling=SamplingSpec(seed=0))

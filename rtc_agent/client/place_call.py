@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -10,10 +9,9 @@ from rtc_agent.client.call_client import NO_MEDIA, CallClient, samples_in
 from rtc_agent.client.messages import left_out_frames, said, steps_back, write_transcript
 from rtc_agent.client.offer import SmallWebRtcSignaling
 from rtc_agent.client.sources import EncodedSource
-from rtc_agent.engine.stepper import FRAME_S, SAMPLE_RATE, Pcm
-from rtc_agent.errors import BadAudioFile
+from rtc_agent.engine.stepper import FRAME_S, SAMPLE_RATE
 from rtc_agent.media.ice import IceSettings
-from rtc_agent.wav import WavReader, WavWriter, require_writable
+from rtc_agent.wav import WavReader, WavWriter, require_samples, require_writable
 
 _LATEST_PACKET_S = 1.0
 """How long the last packets of the recorded time are waited for."""
@@ -82,7 +80,7 @@ async def place_call(order: CallOrder) -> CallReport:
     # Nobody should learn after a long call that it cannot be kept.
     require_writable(order.output)
     with WavReader(order.input) as reader:
-        pieces = _not_empty(reader, order.input)
+        pieces = require_samples(reader.blocks(), order.input)
         async with CallClient(signaling, codec=order.codec, ice=order.ice) as client:
             await client.connect()
             await client.wait_ready()
@@ -120,20 +118,6 @@ async def place_call(order: CallOrder) -> CallReport:
         ended=client.ended or "hangup",
         complete=complete,
     )
-
-
-def _not_empty(reader: WavReader, path: Path) -> Iterator[Pcm]:
-    """The reader's blocks; a file without samples is refused before the call is made."""
-    pieces = reader.blocks()
-    first = next(pieces, None)
-    if first is None:
-        raise BadAudioFile(f"{path} holds no samples.")
-
-    def whole() -> Iterator[Pcm]:
-        yield first
-        yield from pieces
-
-    return whole()
 
 
 async def _last_packets(client: CallClient, end_s: float) -> None:

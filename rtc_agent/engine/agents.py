@@ -36,8 +36,14 @@ class Choice:
     notice: str = ""
 
 
-def create_stepper(settings: Settings, report: Report = lambda _: None) -> Choice:
+def create_stepper(
+    settings: Settings, report: Report = lambda _: None, *, live: bool = True
+) -> Choice:
     """The stepper that these settings ask for. Loads weights: seconds to minutes.
+
+    Args:
+        report: told of the progress.
+        live: whether it is for calls, so that the notice has to say if it is too slow for them.
 
     Raises:
         ConfigError, and its kinds: this machine cannot run it; the message says what is missing.
@@ -49,7 +55,7 @@ def create_stepper(settings: Settings, report: Report = lambda _: None) -> Choic
     if settings.agent == "echo":
         return Choice(_echo(settings))
     if settings.agent == "auto" and settings.model is None:
-        return _best(settings, report)
+        return _best(settings, report, live)
     _require_packages()
     if settings.agent == "auto":
         settings = settings.model_copy(update={"agent": _agent_of(settings, _folder(settings))})
@@ -57,7 +63,7 @@ def create_stepper(settings: Settings, report: Report = lambda _: None) -> Choic
     from rtc_agent.engine.devices import choose_device
 
     if settings.agent == "demo":
-        return _demo(settings, _folder(settings), report)
+        return _demo(settings, _folder(settings), report, live)
     if settings.agent == "tiny":
         return Choice(
             loading.tiny_stepper(settings),
@@ -66,7 +72,7 @@ def create_stepper(settings: Settings, report: Report = lambda _: None) -> Choic
     if settings.agent == "mirror":
         return Choice(*loading.mirror_stepper(settings, report))
     stepper, notice = loading.folder_stepper(settings, _folder(settings), settings.agent, report)
-    if choose_device(settings.device).type == "cpu":
+    if live and choose_device(settings.device).type == "cpu":
         notice = _slowness(stepper.rehearse)
     return Choice(stepper, notice)
 
@@ -77,7 +83,7 @@ def _echo(settings: Settings) -> FrameStepper:
     return EchoStepper(settings.sessions)
 
 
-def _demo(settings: Settings, folder: Path, report: Report) -> Choice:
+def _demo(settings: Settings, folder: Path, report: Report, live: bool) -> Choice:
     """The demo agent: on the processor unless a device is named, for it is made for that."""
     from rtc_agent.engine import loading
 
@@ -92,7 +98,7 @@ def _demo(settings: Settings, folder: Path, report: Report) -> Choice:
     if device == "cpu" and not told:
         return Choice(*loading.affordable_stepper(settings, folder, "demo", report))
     stepper, notice = loading.folder_stepper(settings, folder, "demo", report)
-    return Choice(stepper, _slowness(stepper.rehearse) if device == "cpu" else notice)
+    return Choice(stepper, _slowness(stepper.rehearse) if live and device == "cpu" else notice)
 
 
 def _slowness(rehearse: Callable[[], None]) -> str:
@@ -108,7 +114,7 @@ def _slowness(rehearse: Callable[[], None]) -> str:
     )
 
 
-def _best(settings: Settings, report: Report) -> Choice:
+def _best(settings: Settings, report: Report, live: bool) -> Choice:
     """PersonaPlex where weights and a GPU are there, else the demo agent where its weights are,
     else the echo test; and what is missing. Only where no model is named."""
     missing = _missing_for_personaplex(settings)
@@ -120,7 +126,7 @@ def _best(settings: Settings, report: Report) -> Choice:
     lacking = "not PersonaPlex; missing for that: " + "; ".join(missing) + "."
     if _demo_is_packed():
         if not _absent_packages():
-            choice = _demo(settings, DEMO_FOLDER, report)
+            choice = _demo(settings, DEMO_FOLDER, report, live)
             told = f"This is the demo agent, {lacking}"
             return replace(choice, notice=f"{told} {choice.notice}".rstrip())
         lacking += " With these packages alone the demo agent answers, which talks."

@@ -224,16 +224,23 @@ def affordable_stepper(
     stepper, _ = folder_stepper(one, path, agent, report)
     times = tick_times(stepper, ticks=_CPU_TICKS)
     fitting = max(1, min(asked, int(BUDGET_MS * _CPU_SHARE / times.p50)))
-    notice = ""
+    banks = min(settings.banks, fitting)
+    notices = []
     if times.p50 > BUDGET_MS:
-        notice = (
+        notices.append(
             f"Not in real time: a step takes this processor {times.p50:.0f} ms, and "
             f"{BUDGET_MS:.0f} are there. Choose a faster one, or --agent tiny or echo."
         )
+    if banks < settings.banks:
+        calls = "one call" if fitting == 1 else f"{fitting} calls"
+        notices.append(
+            f"Banks: {banks} instead of {settings.banks}, for this processor keeps up with {calls} "
+            f"at once. With --sessions {settings.banks} there are as many, if too slow."
+        )
+    notice = " ".join(notices)
     if fitting == 1:
         return stepper, notice
     stepper.shutdown()
-    banks = min(settings.banks, fitting)
     some = settings.model_copy(update={"sessions": fitting // banks * banks, "banks": banks})
     return folder_stepper(some, path, agent, report)[0], notice
 

@@ -59,7 +59,6 @@ def test_output_is_as_long_as_the_input(run: Run) -> None:
         (8_000, 1, "ULAW", 8_000),
         (44_100, 2, "PCM_24", 44_100),
         (24_000, 1, "FLOAT", 1),
-        (48_000, 1, "PCM_16", 0),
     ],
 )
 def test_whatever_wav_a_person_has(
@@ -72,6 +71,13 @@ def test_whatever_wav_a_person_has(
     assert outcome.status == 0, outcome
     assert length("out.wav") == round(samples * 24_000 / rate)
     assert json.loads(Path("out.json").read_text())["reply_cut"] is False
+
+
+def test_a_file_without_samples_is_refused(run: Run) -> None:
+    soundfile.write("in.wav", np.zeros((0, 1)), 48_000)
+    outcome = run("offline", "--input=in.wav", "--output=out.wav", "--agent=echo")
+    assert outcome.status == 2 and "in.wav holds no samples" in outcome.err
+    assert not Path("out.wav").exists()
 
 
 def test_says_how_to_hear_the_end_of_a_reply(run: Run) -> None:

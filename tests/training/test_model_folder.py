@@ -103,7 +103,19 @@ def test_a_processor_is_given_no_more_calls_than_it_keeps_up_with(
     count, notice = slots(200)
     assert count == 1 and "Not in real time" in notice
     settings = Settings(agent="demo", model=tmp_path, banks=2)
-    assert [slots(step_ms)[0] for step_ms in (1, 18, 200)] == [4, 2, 1]
+    assert slots(1) == (4, "") and slots(18) == (2, "")
+    count, notice = slots(40)
+    assert count == 1 and "Banks: 1 instead of 2" in notice and "--sessions 2" in notice
+
+
+def test_only_calls_need_to_be_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_small_model(tmp_path)
+    monkeypatch.setattr(agents, "FRAME_S", 0.0)
+    settings = Settings(agent="demo", model=tmp_path, sessions=1)
+    told: list[str] = []
+    assert "Not in real time" in agents.create_stepper(settings, told.append).notice
+    assert agents.create_stepper(settings, live=False).notice == ""
+    assert "preparing one session" in told
 
 
 def test_a_domain_that_cannot_be_told_is_refused(tmp_path: Path) -> None:
