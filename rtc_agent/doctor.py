@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rtc_agent.engine.agents import MODEL_PACKAGES
-from rtc_agent.errors import KernelsUnavailable
+from rtc_agent.errors import ConfigError, KernelsUnavailable
 
 
 class Level(enum.Enum):
@@ -31,6 +31,8 @@ class Finding:
 
 
 INSTALL_MODEL = "pip install 'rtc-agent[model]'"
+_DEMO_STEPS = 12
+"""Timed; a second at most where they are in time."""
 
 
 def examine() -> list[Finding]:
@@ -115,7 +117,36 @@ def _demo() -> Finding:
         return Finding("demo agent", Level.NOTE, "its weights are not part of this package")
     if any(importlib.util.find_spec(name) is None for name in MODEL_PACKAGES):
         return Finding("demo agent", Level.NOTE, "lacks the model packages", INSTALL_MODEL)
-    return Finding("demo agent", Level.OK, "talks without a GPU, on one processor core")
+    from rtc_agent.engine.capacity import BUDGET_MS
+
+    try:
+        step_ms = _demo_step_ms()
+    except ConfigError as error:
+        return Finding("demo agent", Level.NOTE, error.message)
+    figure = f"a step takes {step_ms:.0f} ms now, and {BUDGET_MS:.0f} are there"
+    if step_ms > BUDGET_MS:
+        advice = "its speech would break up: end what else runs here, or take a faster processor"
+        return Finding("demo agent", Level.NOTE, f"too slow here: {figure}", advice)
+    return Finding("demo agent", Level.OK, f"talks without a GPU, on one processor core: {figure}")
+
+
+def _demo_step_ms() -> float:
+    """What a step of one call takes the packaged demo on this processor: the median of a few.
+
+    Raises:
+        ConfigError: it cannot be loaded.
+    """
+    from rtc_agent.config import Settings
+    from rtc_agent.engine.capacity import tick_times
+    from rtc_agent.engine.loading import folder_stepper
+    from rtc_agent.model.catalog import DEMO_FOLDER
+
+    settings = Settings.model_validate({"agent": "demo", "device": "cpu", "sessions": 1})
+    stepper, _ = folder_stepper(settings, DEMO_FOLDER, "demo", lambda _: None)
+    try:
+        return tick_times(stepper, ticks=_DEMO_STEPS).p50
+    finally:
+        stepper.shutdown()
 
 
 def _gpu() -> Finding:
