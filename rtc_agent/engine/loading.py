@@ -235,7 +235,7 @@ def affordable_stepper(
         calls = "one call" if fitting == 1 else f"{fitting} calls"
         notices.append(
             f"Banks: {banks} instead of {settings.banks}, for this processor keeps up with {calls} "
-            f"at once. With --sessions {settings.banks} there are as many, if too slow."
+            f"at once. --sessions {settings.banks} makes them all, which may be too slow."
         )
     notice = " ".join(notices)
     if fitting == 1:
