@@ -202,6 +202,8 @@ class LockstepSessions(Generic[Bank]):
             default_voice=parts.voices.default if takes_prompts else None,
             voice_samples=dict(parts.voices.samples) if takes_prompts else {},
             takes_persona=self._takes_persona,
+            # Measured of the demo's weights: true again once some of them do.
+            follows_persona=parts.agent != "demo",
             persona_max_chars=persona_chars,
             latency_frames=1 + self._held_frames(),
             held_frames=self._held_frames(),

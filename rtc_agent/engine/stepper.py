@@ -85,6 +85,8 @@ class StepperInfo:
     voice_samples: Mapping[str, str] = field(default_factory=dict)
     """Voice → a WAV file on this machine with a short listen to it, of voices that have one."""
     takes_persona: bool = False
+    follows_persona: bool = True
+    """Whether a persona that it takes is heard in what it says."""
     persona_max_chars: int = 0
     """About how long a persona of plain English may be; 0: not known. Longer ones are refused."""
     notice: str = ""

@@ -40,6 +40,12 @@ def test_says_what_it_is() -> None:
     assert info.latency_frames == 1
 
 
+def test_the_demo_takes_a_persona_without_following_it() -> None:
+    assert stepper(1).info.follows_persona
+    info = stepper(1, agent="demo").info
+    assert info.takes_persona and not info.follows_persona
+
+
 def test_the_first_frame_of_a_fresh_call_is_silence_without_text() -> None:
     said = run_alone(stepper(1), 0, GREEDY, noise(1, 4))
     assert not said.pcm[0].any()

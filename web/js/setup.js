@@ -18,10 +18,11 @@ export function showSetup(info) {
   const voice = voices.includes(wanted.voice) ? wanted.voice : info.default_voice;
   if (voice) select.value = voice;
   element("voice-field").hidden = voices.length === 0;
-  element("persona-field").hidden = !info.takes_persona;
+  const hasPersona = info.takes_persona && info.follows_persona !== false;
+  element("persona-field").hidden = !hasPersona;
   const records = Boolean(info.capabilities?.recording);
-  element("choices").hidden = voices.length === 0 && !info.takes_persona && !records;
-  if (info.takes_persona) showPersona(info.persona_max_chars ?? 0, wanted.persona);
+  element("choices").hidden = voices.length === 0 && !hasPersona && !records;
+  if (hasPersona) showPersona(info.persona_max_chars ?? 0, wanted.persona);
   showConsent(records, info.recording_days);
   if (wanted.captions) element("captions-timed").checked = wanted.captions !== "at-once";
 }
