@@ -76,7 +76,10 @@ async def test_text_becomes_lines_with_who_and_when(page: Page, server: FakeServ
     server.send("notice", frame=60, code="overload", message="The server is too slow.")
     for frame, left_out in ((62, 1), (64, 2), (300, 13)):
         server.send("notice", frame=frame, code="overload", message="Slow.", frames=left_out)
-    await expect(page.locator("#log li")).to_have_count(8)
+    server.send("text", frame=500, delta=" Hello,")
+    server.send("notice", frame=521, code="overload", message="Slow.", frames=20)
+    server.send("text", frame=522, delta=" this is one line.")
+    await expect(page.locator("#log")).to_contain_text("one line.")
     assert await lines(page) == [
         ("0:00", "You", "spoke for 1.6 s"),
         ("0:02", "Echo", "you spoke for 1.6 s"),
@@ -86,6 +89,8 @@ async def test_text_becomes_lines_with_who_and_when(page: Page, server: FakeServ
         ("0:04", "Note", "The server is too slow."),
         ("0:04", "Note", f"{SLOW} 240 ms of the call were left out."),
         ("0:24", "Note", f"{SLOW} 1.0 s of the call were left out."),
+        ("0:40", "Echo", "Hello, this is one line."),
+        ("0:41", "Note", f"{SLOW} 1.6 s of the call were left out."),
     ]
 
 

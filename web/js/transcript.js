@@ -125,9 +125,11 @@ export class Transcript {
     this.#turn = null;
   }
 
-  /** @param {string} text @param {number} atMs */
+  /**
+   * Stands after the line that is being spoken, which goes on before it.
+   * @param {string} text @param {number} atMs
+   */
   addNote(text, atMs) {
-    this.endLine();
     this.#write(() => this.#note(text, atMs));
   }
 
@@ -143,6 +145,8 @@ export class Transcript {
    * @param {number} frames @param {number} atMs @returns {string | null} its words, if it is a new one
    */
   addLeftOut(frames, atMs) {
+    // Frames count on while nothing is heard of them: that is no pause of the agent's.
+    if (this.#line) this.#line.frame += frames;
     const goesOn = this.#leftOut !== null && atMs - this.#leftOut.atMs < TOGETHER_MS;
     const ms = (goesOn ? this.#leftOut.ms : 0) + frames * FRAME_MS;
     const text = `The server is too slow at the moment: ${ms < 1_000 ? `${ms} ms` : seconds(ms)} of the call were left out.`;
@@ -152,7 +156,6 @@ export class Transcript {
       this.#leftOut.said.textContent = text;
       return null;
     }
-    this.endLine();
     this.#write(() => (this.#leftOut = { ...this.#note(text, atMs), ms, atMs }));
     return text;
   }
