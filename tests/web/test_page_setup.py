@@ -106,6 +106,15 @@ async def test_only_examples_that_fit_are_offered(page: Page, server: FakeServer
     await expect(page.locator("#personas button")).to_have_text(["Teacher"])
 
 
+async def test_no_persona_is_offered_for_an_agent_that_follows_none(
+    page: Page, server: FakeServer
+) -> None:
+    server.info |= PERSONA_AGENT | {"follows_persona": False}
+    await go_live(page, server.url)
+    await expect(page.locator("#voice-field")).to_be_visible()
+    await expect(page.locator("#persona-field")).to_be_hidden()
+
+
 async def test_too_long_a_persona_is_told_before_the_call(page: Page, server: FakeServer) -> None:
     server.info |= PERSONA_AGENT | {"persona_max_chars": 10}
     await open_page(page, server.url)
@@ -215,11 +224,17 @@ async def test_a_microphone_and_a_loudspeaker_of_different_devices_are_pointed_o
           ...(await list()).filter(({ kind }) => kind === "audioinput")
             .map(({ kind, deviceId, label }) => device(kind, deviceId, "usb", label)),
           device("audiooutput", "default", window.group ?? "laptop", window.label ?? "Speakers"),
+          device("audiooutput", "other", window.other ?? "usb", "Speakers of the microphone"),
         ];"""
     )
     await go_live(page, server.url)
     await expect(page.locator("#mixed")).to_contain_text("different devices")
-    for change in ("window.group = 'usb'", "window.group = 'x'; window.label = 'My headset'"):
+    for change in (
+        "window.group = 'usb'",
+        "window.group = 'x'; window.label = 'My headset'",
+        # A sound system that groups nothing.
+        "window.group = 'x'; window.label = 'Speakers'; window.other = 'y'",
+    ):
         await page.evaluate(f"() => {{ {change}; }}")
         await page.evaluate(
             "() => document.getElementById('speaker').dispatchEvent(new Event('change'))"

@@ -51,6 +51,9 @@ async function areMixed(used) {
   const output = outputs.find(({ id }) => id === (element("speaker").value || "default"));
   // Browsers that do not name the loudspeaker leave nothing to compare.
   if (!input?.group || !output?.group) return false;
+  // Where nothing is grouped, Chromium's sound system does not say what belongs together.
+  const isGrouped = inputs.some(({ group }) => outputs.some((other) => other.group === group));
+  if (!isGrouped) return false;
   return input.group !== output.group && !isHeadset(output.label);
 }
 
