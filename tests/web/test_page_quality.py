@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import re
 from typing import Any
@@ -108,6 +109,21 @@ async def test_each_fault_has_its_own_words(
     once, found = await in_page(page, server, "advice.js", body, fine | change)
     assert once == []
     assert [each["code"] for each in found] == ([code] if code else [])
+
+
+async def test_fewer_calls_are_asked_for_only_where_there_are_others(
+    page: Page, server: FakeServer
+) -> None:
+    await go_live(page, server.url)
+    expected = {3: "too slow for this agent", 2: "Fewer calls at a time would help"}
+    step = itertools.count()
+    for free, words in expected.items():
+        server.info["slots"] = {"total": 4, "free": free}
+        async with asyncio.timeout(60):
+            while words not in (await page.locator("#advice").text_content() or ""):
+                at = next(step)
+                server.send("stats", frame=25 * at, **(STATS | {"dropped_ms": 80.0 * at}))
+                await asyncio.sleep(0.5)
 
 
 async def test_a_line_keeps_the_whole_call_in_a_bounded_number_of_points(

@@ -10,10 +10,12 @@ from playwright.async_api import Page, expect
 
 from tests.web.fake_server import FakeServer, refusal
 from tests.web.page_driver import (
+    HANG_UP,
     INSECURE_HOST,
     START,
     expect_let_go,
     expect_problem,
+    go_live,
     open_page,
     reach,
 )
@@ -89,6 +91,20 @@ async def test_a_full_server_says_when_to_try_again(page: Page, server: FakeServ
     await page.click(START)
     await reach(page, "live")
     await expect(page.locator("#problem")).to_be_hidden()
+
+
+async def test_the_line_of_ones_own_call_is_told_when_it_is_free_again(
+    page: Page, server: FakeServer
+) -> None:
+    server.info["slots"] = {"total": 1, "free": 1}
+    await go_live(page, server.url)
+    server.info["slots"] = {"total": 1, "free": 0}
+    await expect(page.locator("#lines")).to_be_hidden()
+    await page.click(HANG_UP)
+    await expect(page.locator("#lines")).to_have_text("All lines busy", timeout=30_000)
+    server.info["slots"] = {"total": 1, "free": 1}
+    await expect(page.locator("#lines")).to_have_text("1 of 1 line free", timeout=30_000)
+    await expect(page.locator("#lines")).to_be_visible()
 
 
 async def _proxy_page(_: web.Request) -> web.StreamResponse:

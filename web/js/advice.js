@@ -6,6 +6,9 @@ const BAD = 4;
 
 const round = Math.round;
 
+const FEWER_CALLS = "Fewer calls at a time would help";
+const TOO_SLOW = "Its machine is too slow for this agent, or busy with something else";
+
 /** @type {Record<string, {is: (f: import("./quality.js").Figures) => boolean, say: (f: any) => {title: string, text: string}}>} */
 const RULES = {
   lossUp: {
@@ -52,9 +55,9 @@ const RULES = {
   },
   server: {
     is: (f) => f.droppedMs > 0 || f.underruns > 2 || f.serverMs > 400,
-    say: () => ({
+    say: (f) => ({
       title: "The server cannot keep up.",
-      text: "The agent may stutter or miss words. Fewer calls at a time would help; whoever runs the server finds the figures in its metrics.",
+      text: `The agent may stutter or miss words. ${f.hasOthers ? FEWER_CALLS : TOO_SLOW}; whoever runs the server finds the figures in its metrics.`,
     }),
   },
 };
@@ -63,7 +66,7 @@ const RULES = {
 export class Advice {
   #history = [];
 
-  /** @param {import("./quality.js").Figures} figures @returns {{code: string, title: string, text: string}[]} */
+  /** @param {import("./quality.js").Figures & {hasOthers: boolean}} figures @returns {{code: string, title: string, text: string}[]} */
   take(figures) {
     this.#history.push(figures);
     if (this.#history.length > READINGS) this.#history.shift();

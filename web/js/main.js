@@ -22,6 +22,8 @@ import { Transcript } from "./transcript.js";
 import * as view from "./view.js";
 
 const RETRY_INFO_MS = 3_000;
+/** The line of a call that is over is free by then. */
+const REFRESH_INFO_MS = 3_000;
 
 const scope = new Scope(element("scope"), { you: element("meter-you"), agent: element("meter-agent") });
 const transcript = new Transcript(element("log"), element("log-empty"), element("log-earlier"));
@@ -37,6 +39,7 @@ let call = null;
 /** @type {Measure | null} of that call */
 let measure = null;
 let retryTimer = null;
+let infoTimer = null;
 
 async function lookForServer() {
   try {
@@ -66,6 +69,17 @@ async function refreshInfo() {
   }
 }
 
+/** Lines come and go by what others do, of which nothing tells the page. */
+function keepInfoFresh() {
+  clearInterval(infoTimer);
+  infoTimer = setInterval(() => {
+    if (info && (call || !document.hidden)) void refreshInfo();
+  }, REFRESH_INFO_MS);
+}
+
+/** Whether the server has other calls than this page's own, as far as is known. */
+const hasOthers = () => Boolean(info?.slots) && info.slots.total - info.slots.free > 1;
+
 function startCall() {
   if (call) return;
   clearInterval(retryTimer);
@@ -78,7 +92,7 @@ function startCall() {
   call = started;
   const taps = new Taps();
   const levels = new Levels(taps);
-  measure = new Measure(started, taps, panel, (ms) => (captions.soundLagMs = ms));
+  measure = new Measure(started, taps, panel, (ms) => (captions.soundLagMs = ms), hasOthers);
   captions.soundLagMs = null;
   sound.prime();
   transcript.begin(view.agentName(info?.agent));
@@ -106,7 +120,6 @@ function follow(started, taps, measured) {
     view.showFacts({ answer: `${Math.round(started.answeredInMs)} ms` });
     keep.begin(taps);
     measured.begin();
-    void refreshInfo();
   });
   started.addEventListener("stream", ({ detail }) => {
     if (detail.side === "agent") sound.play(detail.stream);
@@ -169,6 +182,7 @@ function showResumed(resumed, anew) {
   const words = anew
     ? "The connection is back. The server had let the conversation go, so a new one begins."
     : "The connection is back, and the conversation goes on.";
+  if (anew) transcript.endLine();
   transcript.addNote(words, resumed.elapsedMs);
   view.announce(words);
 }
@@ -193,7 +207,8 @@ function showOver(ended, { problem, reason, message, byCaller }) {
       if (lasted !== null) transcript.addNote(`${why} The call lasted ${spoken(lasted)}.`, lasted);
     }
   }
-  void refreshInfo();
+  if (problem) void refreshInfo();
+  keepInfoFresh();
 }
 
 /** A full server said when to come back: the button tells, and can be pressed all the same. */
@@ -267,6 +282,7 @@ function begin() {
   microphone.onDevicesChanged(() => void showDevices());
   void showDevices(microphone.rememberedMicrophone());
   void lookForServer();
+  keepInfoFresh();
 }
 
 begin();

@@ -23,17 +23,20 @@ export class Measure {
   #timer = null;
   #figures = null;
   #onLag;
+  #hasOthers;
 
   /**
    * @param {import("./call.js").Call} call @param {import("./taps.js").Taps} taps
    * @param {import("./quality_panel.js").QualityPanel} panel
    * @param {(ms: number | null) => void} onLag told how far sound is behind text
+   * @param {() => boolean} hasOthers whether the server is known to have other calls
    */
-  constructor(call, taps, panel, onLag) {
+  constructor(call, taps, panel, onLag, hasOthers) {
     this.#call = call;
     this.#taps = taps;
     this.#panel = panel;
     this.#onLag = onLag;
+    this.#hasOthers = hasOthers;
     panel.clear();
     showAdvice([]);
   }
@@ -72,7 +75,8 @@ export class Measure {
     const outputMs = this.#taps.outputMs;
     this.#figures = this.#quality.fromBrowser(report, outputMs);
     this.#onLag(this.#quality.soundLagMs(outputMs));
-    const advice = [...this.#echo.advice(), ...this.#advice.take(this.#figures)];
+    const found = this.#advice.take({ ...this.#figures, hasOthers: this.#hasOthers() });
+    const advice = [...this.#echo.advice(), ...found];
     this.#panel.show(this.#figures, advice.length === 0);
     showAdvice(advice);
   }

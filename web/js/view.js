@@ -30,6 +30,8 @@ export function showState(state, words) {
   element("hangup").querySelector("span").textContent = TALKING.has(state) ? "Hang up" : "Cancel";
   element("start").disabled = state === "loading" || state === "insecure";
   element("mute").hidden = !busy;
+  // The one line may be the caller's own, who would read of it as of a fault.
+  element("lines").hidden = busy;
   lockSetup(busy);
   element("latency-test").disabled = state !== "live";
   document.title = TALKING.has(state) ? "In a call · rtc-agent" : "rtc-agent";
@@ -74,10 +76,10 @@ export function showProblem(problem) {
 /** @param {object} info of `/v1/info` */
 export function showInfo(info) {
   const name = agentName(info.agent);
-  element("headline").textContent = name;
+  write("headline", name);
   element("meter-agent").setAttribute("aria-label", `${name} level`);
-  element("lede").textContent = [info.description, info.notice].filter(Boolean).join(" ");
-  element("version").textContent = info.version ? `rtc-agent ${info.version}` : "";
+  write("lede", [info.description, info.notice].filter(Boolean).join(" "));
+  write("version", info.version ? `rtc-agent ${info.version}` : "");
   showLines(info.slots);
 }
 
@@ -90,10 +92,15 @@ export function agentName(agent) {
 }
 
 function showLines(slots) {
-  if (!slots) return;
+  if (!slots || IN_CALL.has(document.body.dataset.state)) return;
   const { free, total } = slots;
   const noun = total === 1 ? "line" : "lines";
-  element("lines").textContent = free ? `${free} of ${total} ${noun} free` : "All lines busy";
+  write("lines", free ? `${free} of ${total} ${noun} free` : "All lines busy");
+}
+
+/** What says so already is left alone, with what a reader has marked in it. */
+function write(name, words) {
+  if (element(name).textContent !== words) element(name).textContent = words;
 }
 
 export function showMuted(muted) {
