@@ -142,4 +142,4 @@ async def test_a_call_is_what_offline_says_of_the_frames_it_was_given(tmp_path: 
         }
         # The last words may still have been on their way when the caller hung up.
         assert len(report.text) >= LEAST_LETTERS
-        assert result.text.startswith(report.text)
+        assert result.text.strip().startswith(report.text)

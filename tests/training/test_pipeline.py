@@ -75,7 +75,7 @@ def learn(out: Path, codec: int, lm: int) -> tuple[list[str], Evaluation]:
 
 
 def test_three_questions_are_learned_and_answered(tmp_path: Path) -> None:
-    lines, evaluation = learn(tmp_path, codec=24, lm=180)
+    lines, evaluation = learn(tmp_path, codec=24, lm=300)
     heard = figures(lines, "codec", "mel_agent")
     assert heard[-1] < 0.6 * heard[0]
     in_use = re.findall(r"perplexity ([\d./]+)", "\n".join(lines))[-1]
