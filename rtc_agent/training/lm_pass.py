@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from rtc_agent.model.spec import AGENT_ROWS, TEXT_ROW, LmSpec
 from rtc_agent.model.weights import assemble_lm
 from rtc_agent.training.data.batch import IGNORE
+from rtc_agent.training.data.texts.intent import kind_of
 from rtc_agent.training.keyed import KeyedTensors
 from rtc_agent.training.lm_net import code_logits, contexts
 
@@ -61,7 +62,7 @@ class AuxiliaryHeads(nn.Module):
                 if len(state[name]) != len(before):
                     continue
                 for i, reply in enumerate(now):
-                    of = row.get(reply, row.get(reply.partition(":")[0]))
+                    of = row.get(reply, row.get(kind_of(reply)))
                     if of is not None:
                         fresh[i] = state[name][of]
 
