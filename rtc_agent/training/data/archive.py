@@ -23,11 +23,10 @@ from rtc_agent.training.data.batch import CallerPool, ConversationSource, EvalSe
 from rtc_agent.training.data.book import VOICE, Book, render_book
 from rtc_agent.training.data.conversations import Conversations
 from rtc_agent.training.data.evaluation_sets import load_sets, speak_sets
-from rtc_agent.training.data.pool import Callers, Recordings, speak_stock
-from rtc_agent.training.data.synthesis.callers import ESPEAK_LIBRARY, carried_espeak
+from rtc_agent.training.data.pool import Callers, Recordings, speak_neural, speak_stock
+from rtc_agent.training.data.synthesis.callers import ESPEAK_LIBRARY
 from rtc_agent.training.data.synthesis.flite import MEAN_PITCH, Flite, library_files
 from rtc_agent.training.data.synthesis.gnuspeech import speak_gnuspeech
-from rtc_agent.training.data.synthesis.kokoro import Kokoro, speak_kokoro
 from rtc_agent.training.data.texts import names, out_of_domain
 from rtc_agent.training.data.texts.intents import STILL_THERE, demo_domain
 from rtc_agent.training.demo_spec import DEMO_SPEC
@@ -35,7 +34,7 @@ from rtc_agent.training.tokenizer import TOKENIZER, train_tokenizer
 
 _LIBRARIES, _CALLERS, _EVALUATION = "lib", "callers", "evaluation"
 _GNUSPEECH, _KOKORO = "gnuspeech", "kokoro"
-_SHARES = {_GNUSPEECH: 0.06, _KOKORO: 0.2}
+_SHARES = {_GNUSPEECH: 0.06, _KOKORO: 0.28}
 """Of recorded callers among all utterances."""
 _STOCK, _STOCK_SEED = 8_000, 11
 _TEXTS_SEED, _OUTSIDE_TEXTS = 3, 6_000
@@ -146,7 +145,7 @@ def prepare(
     gnuspeech: Path | None = None,
     recorded: int = 1_800,
     kokoro: Path | None = None,
-    neural: int = 720,
+    neural: int = 3_000,
     evaluated: int = 300,
     report: Report = lambda _: None,
 ) -> None:
@@ -183,9 +182,8 @@ def prepare(
         Recordings(utterances).save(folder / _CALLERS / _GNUSPEECH, kbit_s=22)
     if kokoro is not None and not (folder / _CALLERS / f"{_KOKORO}.json").exists():
         report("speaking Kokoro's callers")
-        voices, espeak = Kokoro.open(kokoro), carried_espeak(libraries)
-        utterances = list(speak_kokoro(voices, espeak, neural, seed=7))
-        Recordings(utterances).save(folder / _CALLERS / _KOKORO, kbit_s=17)
+        spoken = speak_neural(kokoro, libraries, neural, seed=7, workers=os.cpu_count() or 1)
+        spoken.save(folder / _CALLERS / _KOKORO, kbit_s=17)
 
 
 def gather_libraries(out: Path) -> None:

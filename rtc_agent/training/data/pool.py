@@ -6,19 +6,21 @@ import json
 import multiprocessing
 import os
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from functools import cache
 from itertools import accumulate
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import soundfile
 
 from rtc_agent.errors import ConfigError
 from rtc_agent.training.data.batch import SAMPLE_RATE, Utterance
-from rtc_agent.training.data.synthesis.callers import CallerVoices
+from rtc_agent.training.data.synthesis.callers import CallerVoices, carried_espeak
+from rtc_agent.training.data.synthesis.kokoro import Kokoro, speak_kokoro
 from rtc_agent.training.data.synthesis.shaping import bent
 
 _BENT_SHARE = 0.5
@@ -27,6 +29,9 @@ _LOWEST_RATE, _HIGHEST_RATE = 6.0, 256.0
 """kbit/s of a channel, between which libsndfile's compression level of Opus goes from 1 to 0."""
 _CHUNK = 64
 """Utterances that a process speaks at once."""
+_NEURAL_CHUNK = 150
+
+_Task = TypeVar("_Task")
 
 
 class Recordings:
@@ -159,11 +164,43 @@ def speak_stock(folder: Path | None, count: int, seed: int, workers: int) -> Rec
         folder: of carried libraries; None: the system's.
     """
     sizes = [min(_CHUNK, count - at) for at in range(0, count, _CHUNK)]
-    tasks = [(folder, size, (seed, i)) for i, size in enumerate(sizes)]
+    return _gather(_speak, [(folder, size, (seed, i)) for i, size in enumerate(sizes)], workers)
+
+
+def speak_neural(
+    kokoro: Path, folder: Path | None, count: int, seed: int, workers: int
+) -> Recordings:
+    """As `speak_stock`, by Kokoro, which takes a core 1.3 s for each.
+
+    Args:
+        kokoro: folder that its packages were installed into.
+
+    Raises:
+        ConfigError: it is not there.
+    """
+    parts = max(1, count // _NEURAL_CHUNK)
+    tasks = [(kokoro, folder, count, seed, part, parts) for part in range(parts)]
+    return _gather(_speak_neural, tasks, workers)
+
+
+def _gather(
+    speak: Callable[[_Task], list[Utterance]], tasks: Sequence[_Task], workers: int
+) -> Recordings:
     # A fresh interpreter each: a process that has used CUDA must not be forked.
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(min(workers, len(tasks)), context) as processes:
-        return Recordings([u for spoken in processes.map(_speak, tasks) for u in spoken])
+        return Recordings([u for spoken in processes.map(speak, tasks) for u in spoken])
+
+
+def _speak_neural(task: tuple[Path, Path | None, int, int, int, int]) -> list[Utterance]:
+    kokoro, folder, count, seed, part, parts = task
+    voices = _kokoro_of(kokoro)
+    return list(speak_kokoro(voices, carried_espeak(folder), count, seed, part, parts))
+
+
+@cache
+def _kokoro_of(folder: Path) -> Kokoro:
+    return Kokoro.open(folder)
 
 
 def _speak(task: tuple[Path | None, int, tuple[int, int]]) -> list[Utterance]:

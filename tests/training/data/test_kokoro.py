@@ -123,6 +123,16 @@ def test_callers_are_spoken_as_pools_take_them(kokoro: Kokoro, session: Humming)
     assert all(style[1] == 1 for _, style, _ in session.asked[-24:])
 
 
+def test_parts_have_speakers_and_texts_of_their_own(kokoro: Kokoro) -> None:
+    whole = list(speak_kokoro(kokoro, SPELLING, 31, seed=1))
+    parts = [list(speak_kokoro(kokoro, SPELLING, 31, 1, part, 4)) for part in range(4)]
+    assert [len(part) for part in parts] == [8, 8, 8, 7]
+    speakers = [{u.speaker for u in part} for part in parts]
+    assert [len(names) for names in speakers] == [1] * 4 and len(set.union(*speakers)) == 4
+    texts = {u.text for part in parts for u in part}
+    assert len(texts & {u.text for u in whole}) > 20
+
+
 def test_phrasings_come_again_only_after_all_others_of_the_intent() -> None:
     said: dict[str, list[str]] = {}
     for text, intent in islice(spread_texts(np.random.default_rng(2)), 1_500):

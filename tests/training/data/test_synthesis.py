@@ -11,6 +11,7 @@ from rtc_agent.errors import ConfigError
 from rtc_agent.training.data.batch import SAMPLE_RATE
 from rtc_agent.training.data.book import LOUDNESS, VOICE, Book, render_book
 from rtc_agent.training.data.pool import Callers, speak_stock
+from rtc_agent.training.data.synthesis import callers
 from rtc_agent.training.data.synthesis.callers import CallerVoices
 from rtc_agent.training.data.synthesis.espeak import HELD_OUT, Espeak
 from rtc_agent.training.data.synthesis.flite import Flite
@@ -107,13 +108,13 @@ def test_a_bent_utterance_has_its_sounds_at_other_times() -> None:
 def test_callers_are_the_same_for_the_same_chance_and_keep_their_voice(
     voices: CallerVoices,
 ) -> None:
-    callers = Callers()
-    drawn = [callers.draw(np.random.default_rng(seed)) for seed in range(4)]
-    again = callers.draw(np.random.default_rng(3))
+    pool = Callers()
+    drawn = [pool.draw(np.random.default_rng(seed)) for seed in range(4)]
+    again = pool.draw(np.random.default_rng(3))
     # Not to the bit: Flite's own noise goes on from utterance to utterance.
     assert (drawn[3].text, drawn[3].speaker) == (again.text, again.speaker)
     assert len(drawn[3].samples) == pytest.approx(len(again.samples), abs=1_000)
-    alike = callers.draw_alike(drawn[0].speaker, np.random.default_rng(8))
+    alike = pool.draw_alike(drawn[0].speaker, np.random.default_rng(8))
     assert alike.speaker == drawn[0].speaker
     for utterance in drawn:
         assert np.abs(utterance.samples).max() == pytest.approx(0.7, abs=0.01)
@@ -126,6 +127,18 @@ def test_held_out_voices_are_none_of_those_trained_on(voices: CallerVoices) -> N
     held_out = {apart.draw_speaker(rng) for _ in range(100)}
     assert not trained & held_out
     assert {name.split("+")[-1] for name in held_out} <= HELD_OUT
+
+
+@pytest.mark.parametrize("speaker", ["flite:slt", "espeak:en-us+f2"])
+def test_some_callers_speak_word_by_word(
+    voices: CallerVoices, monkeypatch: pytest.MonkeyPatch, speaker: str
+) -> None:
+    def said(text: str, share: float) -> int:
+        monkeypatch.setattr(callers, "_APART_SHARE", share)
+        return len(voices.say(text, speaker, np.random.default_rng(4)))
+
+    assert said("two plus three", 1) > 1.15 * said("two plus three", 0)
+    assert said("hello", 1) == pytest.approx(said("hello", 0), abs=1_000)
 
 
 def test_a_voice_that_there_is_not_says_nothing(voices: CallerVoices) -> None:
@@ -143,7 +156,7 @@ def test_a_missing_library_is_told_with_its_package(tmp_path: Path) -> None:
 def test_a_stock_is_spoken_by_other_processes(voices: CallerVoices) -> None:
     stock = speak_stock(None, count=3, seed=5, workers=1)
     assert len(stock) == 3
-    callers = Callers(stock=stock)
+    pool = Callers(stock=stock)
     texts = {utterance.text for utterance in stock.utterances}
-    assert {callers.draw(np.random.default_rng(i)).text for i in range(20)} <= texts
-    assert len(callers) == 3
+    assert {pool.draw(np.random.default_rng(i)).text for i in range(20)} <= texts
+    assert len(pool) == 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +25,9 @@ _CHANCES = np.array([0.24, 0.23, 0.23, 0.2, 0.1])
 """Of Flite's voices in the order of `MEAN_PITCH`."""
 _US_SHARE = 0.45
 _BENT_SHARE = 0.5
+_APART_SHARE, _MOST_APART, _APART_S = 0.08, 6, (0.0, 0.1)
+"""Part of the texts of so few words that are spoken word by word, and the seconds between; a pause
+that a conversation puts there comes on top."""
 _OUT_OF_DOMAIN_SHARE, _LEAD_IN_SHARE = 0.22, 0.04
 _LONGEST = 6 * SAMPLE_RATE
 _SHORTEST = 1_500
@@ -75,32 +79,62 @@ class CallerVoices:
         """Speak a text at a pitch, tempo and formants that are drawn; empty when nothing came."""
         formants = float(np.exp(rng.normal(0, 0.07)))
         spoken = text + ("?" if rng.random() < 0.4 else "." if rng.random() < 0.5 else "")
-        synthesiser, voice = speaker.split(":")
-        if synthesiser == "flite" and self._flite is not None:
-            pitch = MEAN_PITCH[voice] * float(np.exp(rng.normal(0, 0.16)))
-            stretch = float(np.exp(rng.normal(0, 0.13)))
-            raw, rate, _ = self._flite.say(
-                spoken,
-                voice,
-                pitch=pitch / formants,
-                stretch=stretch * formants,
-                lively=float(np.exp(rng.normal(0, 0.4))),
-            )
+        speak = self._drawn(speaker, formants, rng)
+        if self._held_out:
+            return to_peak(speak(spoken))
+        words = text.split()
+        if 1 < len(words) <= _MOST_APART and rng.random() < _APART_SHARE:
+            samples = _apart([speak(word) for word in words], rng)
         else:
-            rate = self._espeak.rate
-            raw = self._espeak.say(
-                spoken,
-                voice,
-                words_per_minute=round(rng.uniform(125, 220) / formants),
-                pitch=int(rng.integers(15, 86)),
-                spread=int(rng.integers(20, 86)),
-            )
-        if not len(raw):
-            return raw
-        samples = trim(to_24k(raw, rate, formants))
-        if not self._held_out and len(samples) and rng.random() < _BENT_SHARE:
+            samples = speak(spoken)
+        if len(samples) and rng.random() < _BENT_SHARE:
             samples = bent(samples, rng)
         return to_peak(samples)
+
+    def _drawn(
+        self, speaker: str, formants: float, rng: np.random.Generator
+    ) -> Callable[[str], Samples]:
+        """What speaks as that speaker does today, trimmed and at 24 kHz."""
+        synthesiser, voice = speaker.split(":")
+        speak: Callable[[str], tuple[Samples, float]]
+        if synthesiser == "flite" and self._flite is not None:
+            flite = self._flite
+            pitch = MEAN_PITCH[voice] * float(np.exp(rng.normal(0, 0.16)))
+            stretch = float(np.exp(rng.normal(0, 0.13)))
+            lively = float(np.exp(rng.normal(0, 0.4)))
+
+            def speak(text: str) -> tuple[Samples, float]:
+                raw, rate, _ = flite.say(
+                    text,
+                    voice,
+                    pitch=pitch / formants,
+                    stretch=stretch * formants,
+                    lively=lively,
+                )
+                return raw, rate
+        else:
+            speed = round(rng.uniform(125, 220) / formants)
+            height, spread = int(rng.integers(15, 86)), int(rng.integers(20, 86))
+
+            def speak(text: str) -> tuple[Samples, float]:
+                raw = self._espeak.say(
+                    text, voice, words_per_minute=speed, pitch=height, spread=spread
+                )
+                return raw, self._espeak.rate
+
+        def trimmed(text: str) -> Samples:
+            raw, rate = speak(text)
+            return trim(to_24k(raw, rate, formants)) if len(raw) else raw
+
+        return trimmed
+
+
+def _apart(words: Sequence[Samples], rng: np.random.Generator) -> Samples:
+    """Word by word, as people speak to machines that did not understand them."""
+    parts: list[Samples] = []
+    for word in words:
+        parts += [to_peak(word), np.zeros(int(rng.uniform(*_APART_S) * SAMPLE_RATE), np.float32)]
+    return np.concatenate(parts[:-1])
 
 
 def carried_espeak(folder: Path | None) -> Espeak:

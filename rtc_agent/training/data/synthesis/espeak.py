@@ -58,7 +58,6 @@ class Espeak:
             raise ConfigError(f"eSpeak NG finds no espeak-ng-data in {data}")
         self._heard: list[Samples] = []
         self._callback = _Callback(self._collect)
-        self._core.espeak_SetSynthCallback(self._callback)
         self.variants = tuple(
             sorted(
                 path.name
@@ -83,6 +82,8 @@ class Espeak:
         for parameter, value in ((_RATE, words_per_minute), (_PITCH, pitch), (_RANGE, spread)):
             core.espeak_SetParameter(parameter, value, 0)
         self._heard.clear()
+        # The library has one for the whole process: another object's may be set, or be gone.
+        core.espeak_SetSynthCallback(self._callback)
         raw = text.encode() + b"\0"
         core.espeak_Synth(raw, len(raw), 0, _BY_CHARACTER, 0, _UTF8, None, None)
         core.espeak_Synchronize()

@@ -11,6 +11,7 @@ import importlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -128,16 +129,22 @@ class Kokoro:
         return np.asarray(self._session.run(None, feeds)[0], np.float32).reshape(-1)
 
 
-def speak_kokoro(kokoro: Kokoro, espeak: Espeak, count: int, seed: int) -> Iterator[Utterance]:
+def speak_kokoro(
+    kokoro: Kokoro, espeak: Espeak, count: int, seed: int, part: int = 0, parts: int = 1
+) -> Iterator[Utterance]:
     """Speak callers' texts in mixtures of the voices for training.
 
     Args:
         espeak: knows how words are pronounced.
+        count: of all parts together.
+        part: of so many parts; each has speakers and texts that no other has.
     """
     rng = np.random.default_rng(seed)
-    speakers = mixtures(kokoro.voices, max(4, count // UTTERANCES_A_SPEAKER), rng)
-    texts, spoken = spread_texts(rng), 0
-    while spoken < count:
+    speakers = mixtures(kokoro.voices, max(4, parts, count // UTTERANCES_A_SPEAKER), rng)
+    speakers = speakers[part::parts]
+    texts = islice(spread_texts(rng), part, None, parts)
+    rng, spoken = np.random.default_rng((seed, part)), 0
+    while spoken < len(range(part, count, parts)):
         utterance = _speak(kokoro, espeak, speakers[spoken % len(speakers)], *next(texts), rng)
         if utterance is not None:
             spoken += 1
