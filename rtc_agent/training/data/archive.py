@@ -36,7 +36,7 @@ _LIBRARIES, _CALLERS, _EVALUATION = "lib", "callers", "evaluation"
 _GNUSPEECH, _KOKORO = "gnuspeech", "kokoro"
 _SHARES = {_GNUSPEECH: 0.06, _KOKORO: 0.28}
 """Of recorded callers among all utterances."""
-_STOCK, _STOCK_SEED = 8_000, 11
+_STOCK, _STOCK_SEED = 12_000, 12
 _TEXTS_SEED, _OUTSIDE_TEXTS = 3, 6_000
 _EXAMPLES = (
     *("What is two plus three?", "How do you spell apple?", "What is the capital of France?"),
