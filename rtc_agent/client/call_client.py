@@ -58,10 +58,12 @@ class CallClient:
         impairment: Impairment | None = None,
         clock: Clock | None = None,
         ignored: Container[str] = (),
+        phase_s: float | None = None,
     ) -> None:
         """`codec` (opus, PCMU, PCMA, G722) is the only one offered. `quiet` is sent while nothing
         plays; by default silence, encoded as it goes. An `impairment` is laid over the real
-        network, and its drift over the sender's clock. Messages of `ignored` types are not kept."""
+        network, and its drift over the sender's clock. Messages of `ignored` types are not kept.
+        `phase_s` is that of `PacedTrack`."""
         self.codec: CodecInfo = CODECS[codec.lower()]
         self.encoder = encoder_for(self.codec)
         self.clock = clock or MonotonicClock()
@@ -80,6 +82,7 @@ class CallClient:
             self.clock,
             self.codec,
             drift_ppm=impairment.drift_ppm if impairment else 0.0,
+            phase_s=phase_s,
         )
         self._signaling = signaling
         self._ice = ice or IceSettings()

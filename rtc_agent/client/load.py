@@ -31,7 +31,7 @@ from rtc_agent.client.sources import PayloadSource, SilentPayload
 from rtc_agent.clock import MonotonicClock
 from rtc_agent.engine.stepper import SAMPLE_RATE
 from rtc_agent.errors import InvalidRequest, RtcAgentError
-from rtc_agent.media.codecs import PACKET_SAMPLES, encoder_for, silence
+from rtc_agent.media.codecs import PACKET_S, PACKET_SAMPLES, encoder_for, silence
 from rtc_agent.media.ice import IceSettings
 from rtc_agent.processes.signals import end_with_parent
 
@@ -45,6 +45,7 @@ _SETTLE_BEFORE_S = 0.5
 _SUMS = ("underruns", "packets_lost", "concealed_ms", "dropped_ms")
 """Of the server's statistics: its playout ran dry; what it made up for packets that were lost or
 late; what came too late for it. They tell its own trouble from its callers'."""
+_GOLDEN = (math.sqrt(5) - 1) / 2
 _IGNORED = frozenset({"levels", "speech", "text"})
 """Messages of the server's that nobody looks at after a load."""
 
@@ -167,6 +168,17 @@ def _intervals(measured: Measurement) -> list[float]:
     return [later - earlier for earlier, later in zip(times, times[1:], strict=False)]
 
 
+def phase_s(number: int) -> float:
+    """Where in the 20 ms of the clock that caller's packets are due.
+
+    What a caller says waits for the server's tick by up to a packet, as long as the two clocks are
+    what they are. So any number of callers has to be spread evenly over that, by the golden ratio:
+    left to when they happened to begin, the 95th percentile of eight calls was 120 ms in one run
+    and 134 in the next.
+    """
+    return PACKET_S * (number * _GOLDEN % 1)
+
+
 async def load(order: LoadOrder) -> LoadReport:
     """Make the calls, let them talk for the measured time, and hang up."""
     clock = MonotonicClock()
@@ -256,6 +268,7 @@ class _Caller:
             quiet=quiet,
             impairment=fate,
             ignored=_IGNORED,
+            phase_s=phase_s(self._number),
         )
         await client.clock.sleep_until(begin_s)
         failure: str | None = None

@@ -37,13 +37,16 @@ class PacedTrack(MediaStreamTrack):
         codec: CodecInfo,
         *,
         drift_ppm: float = 0.0,
+        phase_s: float | None = None,
     ) -> None:
-        """A sender with `drift_ppm` sends that many millionths too fast."""
+        """A sender with `drift_ppm` sends that many millionths too fast. With a phase, the first
+        packet is due so long after a whole 20 ms of the clock; else when it is first asked for."""
         super().__init__()
         self._quiet = quiet
         self._source: PacketSource | None = None
         self._clock = clock
         self._interval_s = PACKET_S / (1 + drift_ppm * 1e-6)
+        self._phase_s = phase_s
         self._time_base = Fraction(1, codec.clock_rate)
         self._step = codec.timestamp_step
         self._first_due_s: float | None = None
@@ -61,7 +64,7 @@ class PacedTrack(MediaStreamTrack):
         self.worst_lateness_s = 0.0
         self.finished.clear()
         if self._first_due_s is None:
-            self._first_due_s = self._clock.now() + self._interval_s
+            self._first_due_s = self._in_phase(self._clock.now() + self._interval_s)
         return self._due_s() - self._interval_s
 
     async def recv(self) -> av.Packet:
@@ -78,7 +81,7 @@ class PacedTrack(MediaStreamTrack):
             if self.readyState != "live":
                 raise MediaStreamError
             if self._first_due_s is None:
-                self._first_due_s = self._clock.now()
+                self._first_due_s = self._in_phase(self._clock.now())
             await self._clock.sleep_until(self._due_s())
             late_s = self._clock.now() - self._due_s()
             self.worst_lateness_s = max(self.worst_lateness_s, late_s)
@@ -91,6 +94,11 @@ class PacedTrack(MediaStreamTrack):
     def _due_s(self) -> float:
         assert self._first_due_s is not None
         return self._first_due_s + self._sent * self._interval_s
+
+    def _in_phase(self, soonest_s: float) -> float:
+        if self._phase_s is None:
+            return soonest_s
+        return soonest_s + (self._phase_s - soonest_s) % PACKET_S
 
     def _next_payload(self) -> bytes:
         if self._source is not None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import sys
 from dataclasses import replace
@@ -8,7 +9,7 @@ from dataclasses import replace
 import pytest
 from aiohttp import web
 
-from rtc_agent.client.load import CallOutcome, LoadOrder, LoadReport, load
+from rtc_agent.client.load import CallOutcome, LoadOrder, LoadReport, load, phase_s
 from rtc_agent.client.measurement import Chirp, Measurement
 from rtc_agent.errors import InvalidRequest
 from tests.client.reflector import LOOPBACK, Reflector, serving
@@ -31,6 +32,14 @@ async def test_calls_from_two_processes() -> None:
     assert 18 <= fields["packet_interval_ms"]["p50"] <= 22  # type: ignore[index]
     assert report.server_cpu_s is not None and report.server_cpu_s > 0
     assert report.callers_cpu_s > 0
+
+
+@pytest.mark.parametrize("calls", [2, 8, 16, 64, 240])
+def test_callers_are_spread_evenly_over_a_packet(calls: int) -> None:
+    phases = sorted(phase_s(number) for number in range(calls))
+    around = [*phases, phases[0] + 0.020]
+    assert 0 <= phases[0] and phases[-1] < 0.020
+    assert max(b - a for a, b in itertools.pairwise(around)) < 2 * 0.020 / calls
 
 
 async def test_refused_calls_are_counted_with_their_reason() -> None:

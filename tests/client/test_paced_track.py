@@ -39,6 +39,20 @@ async def test_a_source_is_said_in_real_time_from_the_next_packet_on() -> None:
     assert origin_s == pytest.approx(sent[3][0] - 0.02)
 
 
+@pytest.mark.parametrize("plays_first", [False, True])
+async def test_packets_are_due_in_the_phase_asked_for(plays_first: bool) -> None:
+    clock, sent = VirtualClock(100.013), []
+    track = PacedTrack(SilentPayload(b"q"), clock, CODECS["opus"], phase_s=0.007)
+    if plays_first:
+        track.play(PayloadSource([b"1"]))
+    task = asyncio.ensure_future(run(track, clock, sent))
+    await clock.run_for(0.2)
+    task.cancel()
+    first_s = 100.047 if plays_first else 100.027
+    expected = [first_s + 0.02 * n for n in range(len(sent))]
+    assert [when for when, _ in sent] == pytest.approx(expected, abs=1e-6)
+
+
 async def test_lateness_is_made_up_for_and_measured() -> None:
     clock, sent = VirtualClock(100.0), []
     track = PacedTrack(SilentPayload(b"q"), clock, CODECS["PCMU".lower()])
