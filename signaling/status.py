@@ -79,6 +79,7 @@ async def info(request: web.Request) -> web.Response:
             "voice_samples": sorted(about.voice_samples),
             "takes_persona": about.takes_persona,
             "follows_persona": about.follows_persona,
+            "persona_names": list(about.persona_names),
             "persona_max_chars": about.persona_max_chars,
             "slots": {"total": status.slots, "free": status.slots_free},
             "recording_days": None if parts.recordings is None else parts.recordings.days,

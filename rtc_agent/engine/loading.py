@@ -167,6 +167,7 @@ def folder_stepper(
         voices=VoiceLibrary(path, folder.spec),
         agent=agent,
         description=_demo_description(folder.domain) if agent == "demo" else _DESCRIPTIONS[agent],
+        names=None if folder.domain is None else folder.domain.names,
         draws=_DEMO_DRAWS if agent == "demo" else REFERENCE_DRAWS,
     )
 

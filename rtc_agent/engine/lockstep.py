@@ -102,6 +102,8 @@ class LockstepParts:
     description: str
     draws: Draws = REFERENCE_DRAWS
     """How a session draws its tokens that chooses nothing else."""
+    names: tuple[str, ...] | None = None
+    """All of a persona that a model of a closed domain follows; None: it may be anything."""
 
 
 NOT_FINITE = "the model's numbers for this call are no longer finite"
@@ -202,8 +204,8 @@ class LockstepSessions(Generic[Bank]):
             default_voice=parts.voices.default if takes_prompts else None,
             voice_samples=dict(parts.voices.samples) if takes_prompts else {},
             takes_persona=self._takes_persona,
-            # Measured of the demo's weights: true again once some of them do.
-            follows_persona=parts.agent != "demo",
+            follows_persona=parts.names is None or bool(parts.names),
+            persona_names=parts.names or (),
             persona_max_chars=persona_chars,
             latency_frames=1 + self._held_frames(),
             held_frames=self._held_frames(),

@@ -87,6 +87,8 @@ class StepperInfo:
     takes_persona: bool = False
     follows_persona: bool = True
     """Whether a persona that it takes is heard in what it says."""
+    persona_names: tuple[str, ...] = ()
+    """By which a persona may call an agent that follows nothing else of one; of others none."""
     persona_max_chars: int = 0
     """About how long a persona of plain English may be; 0: not known. Longer ones are refused."""
     notice: str = ""

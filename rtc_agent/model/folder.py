@@ -35,6 +35,8 @@ class Domain:
     kinds: int
     """Kinds of questions that it knows."""
     examples: tuple[str, ...]
+    names: tuple[str, ...] = ()
+    """By one of which a persona may call it; it follows nothing else of one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,11 +118,16 @@ def _domain(config: Mapping[str, Any]) -> Domain | None:
     given = table(config, "domain")
     if not given:
         return None
-    examples = given.get("examples", [])
-    if not isinstance(examples, list) or not all(isinstance(e, str) for e in examples):
-        raise CheckpointError("config.json gives the domain's examples as no list of texts.")
-    shown = (e[:_LONGEST_EXAMPLE] for e in examples[:_MOST_EXAMPLES])
-    return Domain(whole("kinds", given.get("kinds")), tuple(shown))
+    shown = (e[:_LONGEST_EXAMPLE] for e in _texts(given, "examples")[:_MOST_EXAMPLES])
+    names = _texts(given, "names")
+    return Domain(whole("kinds", given.get("kinds")), tuple(shown), tuple(names))
+
+
+def _texts(given: Mapping[str, Any], name: str) -> list[str]:
+    texts = given.get(name, [])
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        raise CheckpointError(f"config.json gives the domain's {name} as no list of texts.")
+    return texts
 
 
 def _find(folder: Path, config: Mapping[str, Any], kind: str) -> Path:

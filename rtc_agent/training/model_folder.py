@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from torch import Tensor
@@ -46,10 +46,7 @@ def write_model(folder: Path, contents: ModelContents) -> ModelFolder:
     if size > SIZE_LIMIT:
         raise CheckpointError(f"The weights take {size} bytes; {SIZE_LIMIT} may be shipped.")
     shutil.copyfile(contents.tokenizer, folder / FILES["tokenizer"])
-    config = spec_config(contents.spec) | {
-        "files": FILES,
-        "domain": {"kinds": contents.domain.kinds, "examples": list(contents.domain.examples)},
-    }
+    config = spec_config(contents.spec) | {"files": FILES, "domain": asdict(contents.domain)}
     text = json.dumps(config, indent=1, ensure_ascii=False) + "\n"
     (folder / CONFIG_FILE).write_text(text, encoding="utf-8")
     opened = ModelFolder.open(folder)

@@ -159,7 +159,8 @@ class Pipeline:
             silence_codes=tuple(silence.tolist()),
             sine_codes=tuple(sine.tolist()),
         )
-        domain = Domain(self.data.kinds, tuple(self.data.examples))
+        data = self.data
+        domain = Domain(data.kinds, tuple(data.examples), tuple(data.persona_names))
         contents = ModelContents(spec, lm, codec, self._tokenizer(), domain)
         folder = write_model(self.out / MODEL_FOLDER, contents)
         size = folder.lm.stat().st_size + folder.codec.stat().st_size

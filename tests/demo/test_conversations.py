@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import wave
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +24,7 @@ from tests.lockstep_model import Said, open_slot, run_alone
 
 BRIEFLY = 3
 """Frames of the conversations that the slots were used for before."""
+GREETED_FRAMES = 45
 
 
 def demo(sessions: int) -> LockstepStepper:
@@ -94,3 +96,20 @@ def test_a_minute_of_silence_brings_the_greeting_and_one_question_at_most() -> N
     silence = np.zeros((frames, FRAME_SAMPLES), np.float32)
     text = "".join(run_alone(demo(1), 0, GREEDY, silence).text).strip()
     assert text in (greeting(DEFAULT_NAME), f"{greeting(DEFAULT_NAME)} {STILL_THERE}")
+
+
+@pytest.mark.parametrize(
+    ("persona", "name"),
+    [
+        ("Your name is Ruby.", "Ruby"),
+        ("You are Max, a friendly voice on the phone.", "Max"),
+        ("You like to laugh, and your name is Iris.", "Iris"),
+        ("You are a helpful assistant.", DEFAULT_NAME),
+    ],
+)
+def test_it_goes_by_the_name_that_its_persona_gives(persona: str, name: str) -> None:
+    engine = demo(1)
+    assert name in engine.info.persona_names
+    silence = np.zeros((GREETED_FRAMES, FRAME_SAMPLES), np.float32)
+    said = run_alone(engine, 0, replace(GREEDY, persona=persona), silence)
+    assert "".join(said.text).strip() == greeting(name)

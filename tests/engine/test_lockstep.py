@@ -40,10 +40,13 @@ def test_says_what_it_is() -> None:
     assert info.latency_frames == 1
 
 
-def test_the_demo_takes_a_persona_without_following_it() -> None:
-    assert stepper(1).info.follows_persona
-    info = stepper(1, agent="demo").info
+def test_of_a_closed_domain_a_persona_is_followed_by_the_names_that_it_knows() -> None:
+    info = stepper(1).info
+    assert info.takes_persona and info.follows_persona and not info.persona_names
+    info = stepper(1, names=()).info
     assert info.takes_persona and not info.follows_persona
+    info = stepper(1, names=("Ada", "Max")).info
+    assert info.takes_persona and info.follows_persona and info.persona_names == ("Ada", "Max")
 
 
 def test_the_first_frame_of_a_fresh_call_is_silence_without_text() -> None:

@@ -207,6 +207,7 @@ class SmallData:
     tokenizer: Path | None = None
     kinds: int = len(QUESTIONS)
     examples: Sequence[str] = QUESTIONS[:2]
+    persona_names: Sequence[str] = ("Nova",)
     greeting: str = GREETING
     still_there: str = "Hello."
 

@@ -122,7 +122,11 @@ def test_a_domain_that_cannot_be_told_is_refused(tmp_path: Path) -> None:
     write_small_model(tmp_path)
     path = tmp_path / "config.json"
     config = json.loads(path.read_text())
-    for broken in ({"kinds": "many"}, {"kinds": 3, "examples": [1]}):
+    for broken in (
+        {"kinds": "many"},
+        {"kinds": 3, "examples": [1]},
+        {"kinds": 3, "names": "Nova"},
+    ):
         path.write_text(json.dumps(config | {"domain": broken}))
         with pytest.raises(CheckpointError):
             ModelFolder.open(tmp_path)

@@ -106,6 +106,23 @@ async def test_only_examples_that_fit_are_offered(page: Page, server: FakeServer
     await expect(page.locator("#personas button")).to_have_text(["Teacher"])
 
 
+async def test_an_agent_that_knows_names_alone_is_offered_those(
+    page: Page, server: FakeServer
+) -> None:
+    server.info |= PERSONA_AGENT | {"persona_names": ["Nova", "Ruby", "Max"]}
+    await open_page(page, server.url)
+    await expect(page.locator("#personas button")).to_have_text(["Nova", "Ruby", "Max"])
+    await expect(page.locator("#persona-names")).to_contain_text("It goes by Nova, Ruby, Max.")
+    await page.get_by_role("button", name="Ruby").click()
+    await page.click(START)
+    await reach(page, "live")
+    asked = [offer["request_data"] for offer in server.offers]
+    assert asked[0]["persona"] == "Your name is Ruby."
+    server.info["persona_names"] = []
+    await open_page(page, server.url)
+    await expect(page.locator("#persona-names")).to_be_hidden()
+
+
 async def test_no_persona_is_offered_for_an_agent_that_follows_none(
     page: Page, server: FakeServer
 ) -> None:

@@ -5,6 +5,7 @@ import { linkOfSettings, settingsOfLink } from "./link.js";
 import { PERSONAS } from "./personas.js";
 
 const COPIED_MS = 4_000;
+const SHOWN_NAMES = 6;
 
 /** 0: no limit is known. */
 let limit = 0;
@@ -22,7 +23,7 @@ export function showSetup(info) {
   element("persona-field").hidden = !hasPersona;
   const records = Boolean(info.capabilities?.recording);
   element("choices").hidden = voices.length === 0 && !hasPersona && !records;
-  if (hasPersona) showPersona(info.persona_max_chars ?? 0, wanted.persona);
+  if (hasPersona) showPersona(info.persona_max_chars ?? 0, wanted.persona, info.persona_names ?? []);
   showConsent(records, info.recording_days);
   if (wanted.captions) element("captions-timed").checked = wanted.captions !== "at-once";
 }
@@ -35,16 +36,23 @@ function showConsent(records, days) {
   element("consent-words").textContent = `Both voices, and what the agent says in writing. ${until}`;
 }
 
-function showPersona(maxChars, wanted) {
+/** @param {string[]} names of an agent that takes nothing but its name from a persona */
+function showPersona(maxChars, wanted, names) {
   limit = maxChars;
+  element("persona-names").hidden = names.length === 0;
+  element("persona-names").textContent =
+    `This agent takes its name from the persona and nothing else of it. It goes by ${names.join(", ")}.`;
   const field = element("persona");
   if (wanted && !field.value) field.value = limit ? wanted.slice(0, limit) : wanted;
-  const fitting = PERSONAS.filter(({ text }) => !limit || text.length <= limit);
+  const examples = names.length ? names.slice(0, SHOWN_NAMES).map(calledBy) : PERSONAS;
+  const fitting = examples.filter(({ text }) => !limit || text.length <= limit);
   element("personas").replaceChildren(...fitting.map(exampleButton));
   element("personas").hidden = fitting.length === 0;
   field.addEventListener("input", countPersona);
   countPersona();
 }
+
+const calledBy = (name) => ({ name, text: `Your name is ${name}.` });
 
 function exampleButton({ name, text }) {
   const button = document.createElement("button");

@@ -66,7 +66,8 @@ def pack_info(info: StepperInfo) -> Message:
 
 
 def unpack_info(fields: Mapping[str, Any]) -> StepperInfo:
-    return StepperInfo(**{**fields, "voices": tuple(fields["voices"])})
+    tuples = {name: tuple(fields[name]) for name in ("voices", "persona_names")}
+    return StepperInfo(**{**fields, **tuples})
 
 
 def pack_status(status: EngineStatus) -> Message:

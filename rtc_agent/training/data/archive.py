@@ -84,6 +84,8 @@ class DemoData:
 
     examples: Sequence[str] = _EXAMPLES
     """What a newcomer may ask."""
+    persona_names: Sequence[str] = names.NAMES
+    """By which a persona may call it."""
     greeting: str = names.greeting(names.DEFAULT_NAME)
     """What the agent opens a call without a persona with."""
     still_there: str = STILL_THERE

@@ -224,6 +224,11 @@ class TrainingData(Protocol):
         ...
 
     @property
+    def persona_names(self) -> Sequence[str]:
+        """By one of which a persona may call it."""
+        ...
+
+    @property
     def greeting(self) -> str:
         """What the agent opens a call without a persona with."""
         ...

@@ -17,6 +17,7 @@ def test_an_agent_and_a_session_are_the_same_on_the_other_side() -> None:
         voice_samples={"Ana": "/models/voices/Ana.sample.wav"},
         takes_persona=True,
         persona_max_chars=119,
+        persona_names=("Ada", "Max"),
         notice="Slow.",
         latency_frames=1,
     )
