@@ -70,8 +70,9 @@ def create_stepper(
             "The tiny agent runs the real model code on random weights: sound without meaning.",
         )
     if settings.agent == "mirror":
-        return Choice(*loading.mirror_stepper(settings, report))
-    stepper, notice = loading.folder_stepper(settings, _folder(settings), settings.agent, report)
+        return Choice(*loading.mirror_stepper(settings, report, live))
+    folder = _folder(settings)
+    stepper, notice = loading.folder_stepper(settings, folder, settings.agent, report, live)
     if live and choose_device(settings.device).type == "cpu":
         notice = _slowness(stepper.rehearse)
     return Choice(stepper, notice)
@@ -97,7 +98,7 @@ def _demo(settings: Settings, folder: Path, report: Report, live: bool) -> Choic
     settings = settings.model_copy(update={"device": device})
     if device == "cpu" and not told:
         return Choice(*loading.affordable_stepper(settings, folder, "demo", report))
-    stepper, notice = loading.folder_stepper(settings, folder, "demo", report)
+    stepper, notice = loading.folder_stepper(settings, folder, "demo", report, live)
     return Choice(stepper, _slowness(stepper.rehearse) if live and device == "cpu" else notice)
 
 
@@ -122,7 +123,7 @@ def _best(settings: Settings, report: Report, live: bool) -> Choice:
         from rtc_agent.engine import loading
 
         folder = _folder(settings)
-        return Choice(*loading.folder_stepper(settings, folder, "personaplex", report))
+        return Choice(*loading.folder_stepper(settings, folder, "personaplex", report, live))
     lacking = "not PersonaPlex; missing for that: " + "; ".join(missing) + "."
     if _demo_is_packed():
         if not _absent_packages():

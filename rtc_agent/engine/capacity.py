@@ -59,20 +59,22 @@ def fitting_stepper(
     sessions: int,
     measure: Callable[[Measurable], TickTimes] = tick_times,
     banks: int = 1,
+    live: bool = True,
 ) -> tuple[S, TickTimes]:
     """A stepper for as many of `sessions` as this device keeps up with.
 
     Args:
         make: makes a stepper for a number of sessions.
         banks: of which the number is to be a multiple.
+        live: one session must fit; a recording waits.
 
     Raises:
-        TooSlow: not even one session's tick fits a frame.
+        TooSlow: not even one session's tick fits a frame, and it is for live calls.
     """
     while True:
         stepper = make(sessions)
         times = measure(stepper)
-        if times.p99 <= BUDGET_MS:
+        if times.p99 <= BUDGET_MS or (sessions == banks and not live):
             return stepper, times
         stepper.shutdown()
         if sessions == banks:

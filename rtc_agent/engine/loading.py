@@ -64,7 +64,7 @@ def tiny_stepper(settings: Settings) -> AnyStepper:
     return _stepper(settings, parts, None, settings.sessions, CPU_PREFIX_BYTES, backend)
 
 
-def mirror_stepper(settings: Settings, report: Report) -> tuple[FrameStepper, str]:
+def mirror_stepper(settings: Settings, report: Report, live: bool) -> tuple[FrameStepper, str]:
     """The mirror over random weights: of the released sizes on a GPU, of tiny ones elsewhere.
 
     Raises:
@@ -86,7 +86,7 @@ def mirror_stepper(settings: Settings, report: Report) -> tuple[FrameStepper, st
         report(_preparing(sessions))
         return _stepper(settings, parts, None, sessions, prefix_bytes, backend)
 
-    stepper, notice = _fitting(settings, make, report)
+    stepper, notice = _fitting(settings, make, report, live)
     return _mirrored(stepper), notice
 
 
@@ -132,11 +132,12 @@ def _talker_device(settings: Settings) -> torch.device:
 
 
 def folder_stepper(
-    settings: Settings, path: Path, agent: str, report: Report
+    settings: Settings, path: Path, agent: str, report: Report, live: bool = True
 ) -> tuple[AnyStepper, str]:
     """The stepper over a folder's weights, and what a person should know about it.
 
-    On a GPU it is for no more sessions than the GPU is measured to keep up with.
+    On a GPU it is for no more sessions than the GPU is measured to keep up with; if it is not for
+    live calls, for one at least.
 
     Raises:
         ConfigError, CheckpointError, NotEnoughMemory: what is wrong and what to change.
@@ -177,7 +178,7 @@ def folder_stepper(
 
     if device.type == "cpu":
         return make(settings.sessions), ""
-    return _fitting(settings, make, report)
+    return _fitting(settings, make, report, live)
 
 
 def _room(settings: Settings, device: torch.device, spec: ModelSpec) -> tuple[torch.dtype, int]:
@@ -204,9 +205,11 @@ def _room(settings: Settings, device: torch.device, spec: ModelSpec) -> tuple[to
     return wide, prefix_bytes
 
 
-def _fitting(settings: Settings, make: Callable[[int], S], report: Report) -> tuple[S, str]:
+def _fitting(
+    settings: Settings, make: Callable[[int], S], report: Report, live: bool
+) -> tuple[S, str]:
     """As many sessions as asked for, or as the GPU keeps up with, and what to say of that."""
-    stepper, times = fitting_stepper(make, settings.sessions, banks=settings.banks)
+    stepper, times = fitting_stepper(make, settings.sessions, banks=settings.banks, live=live)
     stepper.full_tick = times
     what = "a full tick" if settings.banks == 1 else f"a full step of all {settings.banks} banks"
     report(f"{what} takes {times.p50:.1f} ms, {times.p99:.1f} at the 99th percentile")

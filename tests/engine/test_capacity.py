@@ -72,6 +72,12 @@ def test_a_device_too_slow_for_one_is_refused() -> None:
     assert all(made.released for made in device.made)
 
 
+def test_a_recording_waits_for_a_slow_device() -> None:
+    device = Device(95, 5)
+    stepper, times = fitting_stepper(device.make, 2, device.measure, live=False)
+    assert stepper.slots == times.sessions == 1 and not stepper.released
+
+
 def test_a_rehearsal_leaves_nothing_behind() -> None:
     frames = noise(6, 25)
     untouched = run_alone(stepper(2), 0, SAMPLED, frames)
