@@ -256,7 +256,8 @@ def _preparing(sessions: int) -> str:
 def _demo_description(domain: Domain | None) -> str:
     if domain is None:
         return _DEMO.format(kinds="a few", examples="")
-    examples = ", ".join(f"“{question}”" for question in domain.examples[:_SHOWN_EXAMPLES])
+    shown = (question.removesuffix(".") for question in domain.examples[:_SHOWN_EXAMPLES])
+    examples = ", ".join(f"“{question}”" for question in shown)
     return _DEMO.format(kinds=domain.kinds, examples=f", such as {examples}" if examples else "")
 
 

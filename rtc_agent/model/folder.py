@@ -26,6 +26,8 @@ _NAMES: Mapping[str, tuple[str, ...]] = {
 
 _MOST_EXAMPLES = 8
 _LONGEST_EXAMPLE = 80
+_MOST_NAMES = 100
+_LONGEST_NAME = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +38,7 @@ class Domain:
     """Kinds of questions that it knows."""
     examples: tuple[str, ...]
     names: tuple[str, ...] = ()
-    """By one of which a persona may call it; it follows nothing else of one."""
+    """By one of which a persona may call it, the first hundred; it follows nothing else of one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +122,12 @@ def _domain(config: Mapping[str, Any]) -> Domain | None:
         return None
     shown = (e[:_LONGEST_EXAMPLE] for e in _texts(given, "examples")[:_MOST_EXAMPLES])
     names = _texts(given, "names")
-    return Domain(whole("kinds", given.get("kinds")), tuple(shown), tuple(names))
+    if not all(name.strip() and len(name) <= _LONGEST_NAME for name in names):
+        raise CheckpointError(
+            f"config.json gives the domain a name that is blank or longer than {_LONGEST_NAME} "
+            "characters."
+        )
+    return Domain(whole("kinds", given.get("kinds")), tuple(shown), tuple(names[:_MOST_NAMES]))
 
 
 def _texts(given: Mapping[str, Any], name: str) -> list[str]:

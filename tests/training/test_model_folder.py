@@ -126,7 +126,29 @@ def test_a_domain_that_cannot_be_told_is_refused(tmp_path: Path) -> None:
         {"kinds": "many"},
         {"kinds": 3, "examples": [1]},
         {"kinds": 3, "names": "Nova"},
+        {"kinds": 3, "names": ["Nova", " "]},
+        {"kinds": 3, "names": ["Nova", "x" * 41]},
     ):
         path.write_text(json.dumps(config | {"domain": broken}))
         with pytest.raises(CheckpointError):
             ModelFolder.open(tmp_path)
+
+
+def test_of_very_many_names_a_hundred_are_told(tmp_path: Path) -> None:
+    write_small_model(tmp_path)
+    path = tmp_path / "config.json"
+    config = json.loads(path.read_text())
+    names = [f"Name{n}" for n in range(10_000)]
+    path.write_text(json.dumps(config | {"domain": {"kinds": 3, "names": names}}))
+    domain = ModelFolder.open(tmp_path).domain
+    assert domain is not None and domain.names == tuple(names[:100])
+
+
+def test_an_example_that_ends_a_sentence_does_not_end_it_twice(tmp_path: Path) -> None:
+    write_small_model(tmp_path)
+    path = tmp_path / "config.json"
+    config = json.loads(path.read_text())
+    asked = ["What is that?", "Tell me a joke."]
+    path.write_text(json.dumps(config | {"domain": {"kinds": 3, "examples": asked}}))
+    choice = agents.create_stepper(Settings(agent="demo", model=tmp_path, sessions=1))
+    assert "such as “What is that?”, “Tell me a joke”. The" in choice.stepper.info.description

@@ -44,6 +44,8 @@ async def test_before_the_call(page: Page, server: FakeServer) -> None:
         "voice_samples": [long],
         "takes_persona": True,
         "persona_max_chars": 1_000,
+        "persona_names": ["Nova", "N" * 40],
+        "description": "such as " + "e" * 80,
         "capabilities": {"recording": True},
     }
     await open_page(page, server.url)
