@@ -41,8 +41,9 @@ function showPersona(maxChars, wanted, names) {
   limit = maxChars;
   element("persona-names").hidden = names.length === 0;
   element("persona-names").textContent =
-    `This agent takes its name from the persona and nothing else of it. It goes by ${names.join(", ")}.`;
+    `This agent takes its name from the persona and nothing else of it. It goes by ${names.join(", ")}, written as here.`;
   const field = element("persona");
+  if (names.length) field.placeholder = calledBy(names[0]).text;
   if (wanted && !field.value) field.value = limit ? wanted.slice(0, limit) : wanted;
   const examples = names.length ? names.slice(0, SHOWN_NAMES).map(calledBy) : PERSONAS;
   const fitting = examples.filter(({ text }) => !limit || text.length <= limit);
