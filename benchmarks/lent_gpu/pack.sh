@@ -3,7 +3,7 @@
 # `sh benchmarks/lent_gpu/pack.sh build/demo-data WHEELS [TRAINED [MODEL]]`. WHEELS is a folder of
 # wheels for that machine, of what its Python lacks; TRAINED one of *.slim-*.pt files, what was
 # learned before. MODEL is what was exported of that, a folder of this tree: it travels anyway, and
-# only what it lacks is packed. SECONDS_LM and ENDS, of common.sh, are packed too. The code is that
+# only what it lacks is packed, made of TRAINED's or, as it came back with the model, *.rest.pt there. SECONDS_LM and ENDS, of common.sh, are packed too. The code is that
 # of HEAD, so that edits meanwhile do not matter; the working tree travels too.
 set -e
 data=$1 wheels=$2 trained=$3 model=$4 most=67108864
@@ -16,7 +16,11 @@ cp "$wheels"/*.whl .demo/whl/
 cp benchmarks/lent_gpu/common.sh benchmarks/lent_gpu/start.sh benchmarks/lent_gpu/stages.sh benchmarks/lent_gpu/watch.sh .demo/
 git archive HEAD rtc_agent benchmarks/lent_gpu ':(exclude)rtc_agent/demo' | xz -3 > .demo/tree.tar.xz
 if [ -n "$model" ]; then
-  "${PYTHON:-python3}" -m rtc_agent.training.from_model rest "$trained" .demo/rest
+  if ls "$trained"/*.rest.pt > /dev/null 2>&1; then
+    mkdir .demo/rest && cp "$trained"/*.rest.pt .demo/rest/
+  else
+    "${PYTHON:-python3}" -m rtc_agent.training.from_model rest "$trained" .demo/rest
+  fi
   echo "$model" > .demo/from
 elif [ -n "$trained" ]; then
   tar -C "$trained" -cf - $(cd "$trained" && ls -d *.slim-*.pt) | xz -T2 -6 > .demo/trained.tar.xz

@@ -28,7 +28,7 @@ def parse(arrival_s: float, message: str | bytes) -> ReceivedMessage | None:
     """The message, or None if it is no JSON object."""
     try:
         body = json.loads(message)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return ReceivedMessage(arrival_s, body) if isinstance(body, dict) else None
 

@@ -127,7 +127,7 @@ async def _exchange(
         raise ServerUnreachable(f"No server answers at {url}: {error}.") from error
     try:
         reply = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         reply = None
     if not 200 <= status < 300:
         wait_s = int(retry_after) if retry_after.isdigit() else None

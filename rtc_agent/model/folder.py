@@ -109,7 +109,7 @@ def read_config(path: Path) -> dict[str, Any]:
         return {}
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise CheckpointError(f"{path} is damaged; fetch it again.") from error
     if not isinstance(config, dict):
         raise CheckpointError(f"{path} is damaged; fetch it again.")

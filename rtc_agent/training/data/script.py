@@ -33,7 +33,7 @@ from rtc_agent.training.data.texts.intents import (
 )
 from rtc_agent.training.data.texts.names import answer, greeting
 
-REPLY_GAP = 0.40
+REPLY_GAP = 0.48
 """Seconds from the end of a caller's words to the earliest frame of the reply. Fixed, so that
 greedy decoding is sure of the frame."""
 GREETING_FRAME = 6
@@ -50,9 +50,9 @@ _FIRST_WITHIN_S = (0.02, 0.75)
 """Of the call's beginning, when the caller speaks first, or as the agent begins to."""
 _NOTICED_S = 0.2
 """Of a caller's words that keep the agent from greeting; after less it greets, and is cut short."""
-_PAUSES, _PAUSE_S = 0.25, (0.08, 0.34)
+_PAUSES, _PAUSE_S = 0.35, (0.08, 0.40)
 """Part of the longer utterances with a pause within, and its seconds: synthesisers and people make
-some of more than a quarter of a second. Under the reply's gap, so that nothing was begun."""
+some of a third of a second. Under the reply's gap by a frame, so that nothing was begun."""
 _TWICE_PAUSED = 3 * SAMPLE_RATE
 """Samples from which on there may be two."""
 _LONG_AFTER_QUESTION = 0.35
