@@ -3,8 +3,9 @@
 # `sh benchmarks/lent_gpu/pack.sh build/demo-data WHEELS [TRAINED [MODEL]]`. WHEELS is a folder of
 # wheels for that machine, of what its Python lacks; TRAINED one of *.slim-*.pt files, what was
 # learned before. MODEL is what was exported of that, a folder of this tree: it travels anyway, and
-# only what it lacks is packed, made of TRAINED's or, as it came back with the model, *.rest.pt there. SECONDS_LM and ENDS, of common.sh, are packed too. The code is that
-# of HEAD, so that edits meanwhile do not matter; the working tree travels too.
+# only what it lacks is packed, made of TRAINED's files or, as it came back with the model, *.rest.pt
+# there. SECONDS_LM and ENDS, of common.sh, are packed too. The code is that of HEAD, so that edits
+# meanwhile do not matter; the working tree travels too.
 set -e
 data=$1 wheels=$2 trained=$3 model=$4 most=67108864
 for folder in .demo .demo-data; do

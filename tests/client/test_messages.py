@@ -12,7 +12,7 @@ from rtc_agent.errors import InvalidRequest
 def test_parse() -> None:
     message = parse(1.0, '{"type": "text", "delta": "a"}')
     assert message is not None and message.type == "text" and message.arrival_s == 1.0
-    for bad in ("", "ping: 3", "[1]", "null", b"\xff\xfe"):
+    for bad in ("", "ping: 3", "[1]", "null", b"\xff\xfe", "[" * 100_000):
         assert parse(0.0, bad) is None
     untyped = parse(0.0, "{}")
     assert untyped is not None and untyped.type == ""

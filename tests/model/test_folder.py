@@ -70,7 +70,9 @@ def test_half_written_file_is_called_that(tmp_path: Path) -> None:
         ModelFolder.open(tmp_path)
 
 
-@pytest.mark.parametrize("content", ["", "[1]", "{", "\x00"])
+@pytest.mark.parametrize(
+    "content", ["", "[1]", "{", "\x00", pytest.param("[" * 100_000, id="deep")]
+)
 def test_damaged_config(tmp_path: Path, content: str) -> None:
     (fill(tmp_path, *RELEASED) / "config.json").write_text(content)
     with pytest.raises(CheckpointError, match=r"config\.json is damaged"):
