@@ -57,8 +57,8 @@ class Reflector:
     say_during: list[dict[str, object]] = field(default_factory=list)
     """Sent a second after that."""
     refuse: Callable[[], web.Response] | None = None
-    answer: dict[str, object] | None = None
-    """Sent in place of a real answer."""
+    answer: dict[str, object] | str | None = None
+    """Sent in place of a real answer, a text as it is."""
     keep: Callable[[int], bool] = lambda count: True
     """Which packets go back, by their number from 1."""
     end_after_s: float | None = None
@@ -75,6 +75,8 @@ class Reflector:
         self.offers.append(body)
         if self.refuse is not None:
             return self.refuse()
+        if isinstance(self.answer, str):
+            return web.Response(text=self.answer)
         if self.answer is not None:
             return web.json_response(self.answer)
         pc = shim.new_peer_connection(LOOPBACK)

@@ -188,6 +188,9 @@ async def test_an_answer_that_is_none(speech_wav: Path) -> None:
     async with serving(Reflector(answer={"type": "answer"})) as url:
         with pytest.raises(CallRefused, match="without a session description"):
             await place_call(order(url, speech_wav))
+    async with serving(Reflector(answer="[" * 100_000)) as url:
+        with pytest.raises(CallRefused, match="no JSON object"):
+            await place_call(order(url, speech_wav))
 
 
 async def test_no_server_and_no_address(speech_wav: Path) -> None:
