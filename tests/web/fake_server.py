@@ -60,6 +60,8 @@ class FakeServer:
         self.candidates: list[dict[str, Any]] = []
         self.patches = 0
         """Requests that brought `candidates`."""
+        self.hung_up: list[str] = []
+        """Ids of calls that were ended by a request."""
         self.received: list[dict[str, Any]] = []
         """Messages of the page's text channel."""
         self.sample = b""
@@ -82,6 +84,7 @@ class FakeServer:
         app.router.add_get("/v1/voices/{voice}/sample", self._sample)
         app.router.add_post("/api/offer", self._offer)
         app.router.add_patch("/api/offer", self._patch)
+        app.router.add_post("/v1/realtime/calls/{call_id}/hangup", self._hang_up)
         app.router.add_static("/", PAGE)
         app.on_response_prepare.append(self._headers)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.5)
@@ -186,6 +189,11 @@ class FakeServer:
         self.candidates.extend((await request.json())["candidates"])
         await self._notify()
         return web.json_response({"status": "success"})
+
+    async def _hang_up(self, request: web.Request) -> web.StreamResponse:
+        self.hung_up.append(request.match_info["call_id"])
+        await self._notify()
+        return web.Response()
 
     async def _headers(self, _: web.Request, response: web.StreamResponse) -> None:
         response.headers["Content-Security-Policy"] = CSP

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from typing import Any
 
 import pytest
+from aiohttp import web
 from playwright.async_api import Page, expect
 
 from tests.web.fake_server import FakeServer, refusal
@@ -367,3 +369,43 @@ async def test_candidates_found_after_the_offer_are_sent_in_batches(
     ]
     assert all(candidate["sdp_mid"] == "0" for candidate in server.candidates)
     assert server.patches == 2
+
+
+async def test_a_call_that_is_hung_up_before_its_answer_is_ended_on_the_server_too(
+    page: Page, server: FakeServer
+) -> None:
+    asked, may_answer = asyncio.Event(), asyncio.Event()
+
+    async def late(request: web.Request) -> web.StreamResponse:
+        asked.set()
+        await may_answer.wait()
+        return await server.answer(request)
+
+    server.respond = late
+    await open_page(page, server.url)
+    await page.click(START)
+    async with asyncio.timeout(20):
+        await asked.wait()
+    await page.click(HANG_UP)
+    await reach(page, "ready")
+    may_answer.set()
+    await server.until(lambda: server.hung_up == [server.pc_id], timeout_s=20)
+    await expect_let_go(page)
+
+
+async def test_a_call_that_is_hung_up_while_it_connects_is_ended_on_the_server_too(
+    page: Page, server: FakeServer
+) -> None:
+    async def gone(request: web.Request) -> web.StreamResponse:
+        response = await server.answer(request)
+        assert server.peer is not None
+        await server.peer.close()
+        return response
+
+    server.respond = gone
+    await open_page(page, server.url)
+    await page.click(START)
+    await page.wait_for_function("() => window.peers.at(-1)?.remoteDescription", timeout=20_000)
+    await page.click(HANG_UP)
+    await server.until(lambda: server.hung_up == [server.pc_id], timeout_s=20)
+    await expect_let_go(page)

@@ -3,7 +3,7 @@
 import { CandidateTrickle, gathered } from "./candidates.js";
 import { TextChannel } from "./channel.js";
 import { UNREACHABLE } from "./problems.js";
-import { postOffer } from "./server.js";
+import { postHangUp, postOffer } from "./server.js";
 
 const GATHER_LIMIT_MS = 300;
 const HANGUP_FLUSH_MS = 200;
@@ -20,6 +20,8 @@ export class Connection extends EventTarget {
   #quiet = false;
   #closed = false;
   #relayFault = null;
+  /** The call's id, once the server has answered. */
+  #answeredAs = null;
 
   /** @param {MediaStream} stream of the caller @param {RTCIceServer[]} iceServers @param {number} lastSeq */
   constructor(stream, iceServers, lastSeq = -1) {
@@ -92,7 +94,13 @@ export class Connection extends EventTarget {
     const offer = peer.localDescription;
     this.#trickle = new CandidateTrickle(peer);
     const answer = await postOffer(offer, requestData, pcId);
-    if (this.#closed || !goesOn()) return null;
+    if (this.#closed || !goesOn()) {
+      // The server would keep a line for a new call that never connects. One that is taken up again
+      // may go on over another connection.
+      if (pcId === null) postHangUp(answer.pc_id).catch(() => {});
+      return null;
+    }
+    this.#answeredAs = answer.pc_id;
     await peer.setRemoteDescription({ type: "answer", sdp: answer.sdp });
     if (this.#closed || !goesOn()) return null;
     this.#trickle.begin(answer.pc_id);
@@ -118,9 +126,14 @@ export class Connection extends EventTarget {
     if (this.#closed) return;
     this.#closed = true;
     this.#trickle?.close();
-    if (hangUp && this.send({ type: "hangup" })) await this.#channel.drained(HANGUP_FLUSH_MS);
+    if (hangUp) await this.#hangUp();
     this.#channel.close();
     this.#peer.close();
+  }
+
+  async #hangUp() {
+    if (this.send({ type: "hangup" })) await this.#channel.drained(HANGUP_FLUSH_MS);
+    else if (this.#answeredAs !== null) postHangUp(this.#answeredAs).catch(() => {});
   }
 
   #candidateFailed({ url, errorCode, errorText }) {

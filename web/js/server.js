@@ -82,6 +82,10 @@ export const postOffer = (description, requestData, pcId = null) =>
     }),
   );
 
+/** End a call that has no text channel yet to say so on. @param {string} pcId */
+export const postHangUp = (pcId) =>
+  send(`v1/realtime/calls/${encodeURIComponent(pcId)}/hangup`, { method: "POST" });
+
 /** @param {string} pcId @param {RTCIceCandidateInit[]} candidates */
 export const patchCandidates = (pcId, candidates) =>
   request(
