@@ -409,3 +409,9 @@ async def test_a_call_that_is_hung_up_while_it_connects_is_ended_on_the_server_t
     await page.click(HANG_UP)
     await server.until(lambda: server.hung_up == [server.pc_id], timeout_s=20)
     await expect_let_go(page)
+
+
+async def test_a_page_that_goes_away_ends_its_call(page: Page, server: FakeServer) -> None:
+    await go_live(page, server.url)
+    await page.goto("about:blank")
+    await server.until(lambda: server.hung_up == [server.pc_id], timeout_s=20)

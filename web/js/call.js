@@ -265,6 +265,12 @@ export class Call extends EventTarget {
     this.#finish({ reason: "caller_hangup", byCaller: true });
   }
 
+  /** Hang up because the page goes away. */
+  leave() {
+    if (!this.isOver) this.#connection?.leave();
+    this.hangUp();
+  }
+
   /** @returns {Promise<RTCStatsReport | null>} */
   async stats() {
     return this.isOver ? null : (this.#connection?.stats() ?? null);

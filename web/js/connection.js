@@ -131,9 +131,15 @@ export class Connection extends EventTarget {
     this.#peer.close();
   }
 
+  /** Tell the server by a request that the call is over: of a page that goes away, what is on the
+   * channel may never be sent. */
+  leave() {
+    if (this.#answeredAs !== null) postHangUp(this.#answeredAs).catch(() => {});
+  }
+
   async #hangUp() {
     if (this.send({ type: "hangup" })) await this.#channel.drained(HANGUP_FLUSH_MS);
-    else if (this.#answeredAs !== null) postHangUp(this.#answeredAs).catch(() => {});
+    else this.leave();
   }
 
   #candidateFailed({ url, errorCode, errorText }) {

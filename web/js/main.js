@@ -266,7 +266,7 @@ function begin() {
   element("captions-timed").addEventListener("change", () => (captions.atOnce = captionsAtOnce()));
   element("share").addEventListener("click", () => void copyLink());
   element("latency-test").addEventListener("click", () => void measure?.testLatency(info?.agent === "echo"));
-  addEventListener("pagehide", () => call?.hangUp());
+  addEventListener("pagehide", () => call?.leave());
 
   if (!window.isSecureContext || !microphone.isAvailable()) {
     view.showState("insecure");

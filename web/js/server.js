@@ -82,9 +82,10 @@ export const postOffer = (description, requestData, pcId = null) =>
     }),
   );
 
-/** End a call that has no text channel yet to say so on. @param {string} pcId */
+/** End a call that has no text channel to say so on, also from a page that is gone by then.
+ * @param {string} pcId */
 export const postHangUp = (pcId) =>
-  send(`v1/realtime/calls/${encodeURIComponent(pcId)}/hangup`, { method: "POST" });
+  send(`v1/realtime/calls/${encodeURIComponent(pcId)}/hangup`, { method: "POST", keepalive: true });
 
 /** @param {string} pcId @param {RTCIceCandidateInit[]} candidates */
 export const patchCandidates = (pcId, candidates) =>
