@@ -246,7 +246,8 @@ def affordable_stepper(
         return stepper, notice
     stepper.shutdown()
     some = settings.model_copy(update={"sessions": fitting // banks * banks, "banks": banks})
-    return folder_stepper(some, path, agent, report)[0], notice
+    # Told already.
+    return folder_stepper(some, path, agent, lambda _: None)[0], notice
 
 
 def _preparing(sessions: int) -> str:

@@ -51,6 +51,8 @@ _NAMELESS = (
     "Be brief and kind.",
 )
 _NAMELESS_SHARE = 0.15
+_SMALL_SHARE = 0.15
+"""Of personas in small letters, as people write on a phone."""
 
 
 def greeting(name: str) -> str:
@@ -68,9 +70,10 @@ def draw_persona(rng: np.random.Generator) -> tuple[str, str]:
     if rng.random() < _NAMELESS_SHARE:
         return _NAMELESS[int(rng.integers(len(_NAMELESS)))], DEFAULT_NAME
     name = NAMES[int(rng.integers(len(NAMES)))]
-    return _NAMED[int(rng.integers(len(_NAMED)))].format(name=name), name
+    text = _NAMED[int(rng.integers(len(_NAMED)))].format(name=name)
+    return text.lower() if rng.random() < _SMALL_SHARE else text, name
 
 
 def personas() -> tuple[str, ...]:
-    """Every text that `draw_persona` may give."""
+    """Every text that `draw_persona` may give, but for those in small letters."""
     return (*(text.format(name=name) for text in _NAMED for name in NAMES), *_NAMELESS)
