@@ -71,6 +71,20 @@ def call(
     except CallFailed as error:
         typer.echo(f"rtc-agent: {error.message}", err=True)
         raise typer.Exit(1) from None
+    if report.left_out_s:
+        typer.echo(
+            f"rtc-agent: the agent did not hear {report.left_out_s:.2f} s of the file: the server "
+            "was too slow and left them out",
+            err=True,
+        )
+    if report.complete and report.reply_cut:
+        typer.echo(
+            "rtc-agent: the agent was still speaking when the recording ended; "
+            f"--trailing {trailing + 10:g} gives it longer",
+            err=True,
+        )
+    if not report.complete:
+        typer.echo(f"rtc-agent: the call ended early: {report.ended}", err=True)
     if as_json:
         print_json(report.as_dict())
     else:
@@ -80,12 +94,5 @@ def call(
         )
         if report.text:
             typer.echo(report.text)
-    if report.left_out_s:
-        typer.echo(
-            f"rtc-agent: the agent did not hear {report.left_out_s:.2f} s of the file: the server "
-            "was too slow and left them out",
-            err=True,
-        )
     if not report.complete:
-        typer.echo(f"rtc-agent: the call ended early: {report.ended}", err=True)
         raise typer.Exit(1)

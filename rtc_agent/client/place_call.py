@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import numpy as np
+
 from rtc_agent.client.call_client import NO_MEDIA, CallClient, samples_in
 from rtc_agent.client.messages import left_out_frames, said, steps_back, write_transcript
 from rtc_agent.client.offer import SmallWebRtcSignaling
@@ -18,6 +20,9 @@ _LATEST_PACKET_S = 1.0
 _LATE_WORDS_S = 1.0
 """How long the call goes on, unrecorded, for text about the last thing said: that somebody has
 stopped speaking is only known after a pause."""
+_TAIL_SAMPLES = SAMPLE_RATE // 4
+"""At the recording's end, in which sound means that the agent was still speaking."""
+_QUIET_RMS = 10 ** (-50 / 20)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +66,8 @@ class CallReport:
     complete: bool
     """Whether the whole file was said, and listened to for as long as asked; the agent may have
     heard less of it, by `left_out_s`."""
+    reply_cut: bool
+    """The agent was still speaking when the recording ended."""
 
     def as_dict(self) -> dict[str, object]:
         """For JSON; times to a tenth of a millisecond."""
@@ -95,9 +102,11 @@ async def place_call(order: CallOrder) -> CallReport:
                 complete = client.ended != NO_MEDIA
                 await client.wait_until(end_s + _LATE_WORDS_S)
     recording = client.recording(origin_s, samples)
+    tail = np.zeros(0, np.float32)
     with WavWriter(order.output) as writer:
         for block in recording.blocks():
             writer.write(block)
+            tail = np.concatenate((tail, block))[-_TAIL_SAMPLES:]
     if order.transcript is not None:
         write_transcript(order.transcript, client.messages, origin_s)
     heard = recording.heard
@@ -117,6 +126,7 @@ async def place_call(order: CallOrder) -> CallReport:
         text=said(client.messages).strip(),
         ended=client.ended or "hangup",
         complete=complete,
+        reply_cut=bool(len(tail)) and float(np.sqrt(np.mean(np.square(tail)))) > _QUIET_RMS,
     )
 
 

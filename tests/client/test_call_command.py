@@ -27,9 +27,9 @@ async def run(*arguments: str) -> tuple[int, str, str]:
     return process.returncode, out.decode(), err.decode()
 
 
-def arguments(url: str, speech: Path) -> list[str]:
-    output = str(speech.with_name("out.wav"))
-    return [url, "--input", str(speech), "--output", output, "--ice-host", "127.0.0.1", "--json"]
+def arguments(url: str, speech: Path, trailing_s: float = 1.0) -> list[str]:
+    files = ["--input", str(speech), "--output", str(speech.with_name("out.wav"))]
+    return [url, *files, "--trailing", str(trailing_s), "--ice-host", "127.0.0.1", "--json"]
 
 
 async def test_a_good_call_prints_one_json_object_last(speech_wav: Path) -> None:
@@ -38,7 +38,14 @@ async def test_a_good_call_prints_one_json_object_last(speech_wav: Path) -> None
     assert code == 0, err
     report = json.loads(out.splitlines()[-1])
     assert {"connect_ms", "ready_ms", "duration_s", "frames", "lost_packets", "text"} <= set(report)
-    assert (report["duration_s"], report["left_out_s"]) == (1.8, 0) and not err
+    assert (report["duration_s"], report["left_out_s"]) == (2.8, 0) and not err
+
+
+async def test_a_reply_that_the_recording_cuts_is_told_with_the_way_out(speech_wav: Path) -> None:
+    async with serving(Reflector()) as url:
+        code, out, err = await run(*arguments(url, speech_wav, 0.0))
+    assert code == 0 and json.loads(out.splitlines()[-1])["reply_cut"]
+    assert "still speaking" in err and "--trailing 10 " in err
 
 
 async def test_what_the_agent_did_not_hear_is_told(speech_wav: Path) -> None:

@@ -42,18 +42,20 @@ async def test_the_recording_is_the_speech_at_one_steady_delay(speech_wav: Path)
     assert report.duration_s == pytest.approx(1.8)
     assert report.frames == round(1.8 / 0.08)
     assert 0 < report.connect_ms <= report.ready_ms
+    assert report.reply_cut
     assert reflector.received[-1] == json.dumps({"type": "hangup"})
 
 
 async def test_trailing_time_catches_the_end(speech_wav: Path) -> None:
     async with serving(Reflector()) as url:
-        report = await place_call(order(url, speech_wav, trailing_s=0.5))
+        report = await place_call(order(url, speech_wav, trailing_s=1.0))
     sent, heard = load_wav(speech_wav), load_wav(speech_wav.with_name("out.wav"))
-    assert len(heard) == len(sent) + 12_000
+    assert len(heard) == len(sent) + 24_000
     _, delay = best_match(sent, heard)
     tail = heard[delay + len(sent) - 2_400 : delay + len(sent)]
     assert best_match(sent[-2_400:], tail)[0] > 0.9
-    assert report.duration_s == pytest.approx(2.3)
+    assert report.duration_s == pytest.approx(2.8)
+    assert not report.reply_cut
 
 
 async def test_the_file_starts_when_the_agent_is_ready_and_not_before(speech_wav: Path) -> None:
