@@ -13,6 +13,7 @@ from rtc_agent.client.offer import SmallWebRtcSignaling
 from rtc_agent.client.sources import EncodedSource
 from rtc_agent.engine.stepper import FRAME_S, SAMPLE_RATE
 from rtc_agent.media.ice import IceSettings
+from rtc_agent.media.levels import dbfs
 from rtc_agent.wav import WavReader, WavWriter, require_samples, require_writable
 
 _LATEST_PACKET_S = 1.0
@@ -22,7 +23,7 @@ _LATE_WORDS_S = 1.0
 stopped speaking is only known after a pause."""
 _TAIL_SAMPLES = SAMPLE_RATE // 4
 """At the recording's end, in which sound means that the agent was still speaking."""
-_QUIET_RMS = 10 ** (-50 / 20)
+_QUIET_DBFS = -50.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +127,7 @@ async def place_call(order: CallOrder) -> CallReport:
         text=said(client.messages).strip(),
         ended=client.ended or "hangup",
         complete=complete,
-        reply_cut=bool(len(tail)) and float(np.sqrt(np.mean(np.square(tail)))) > _QUIET_RMS,
+        reply_cut=dbfs(tail) > _QUIET_DBFS,
     )
 
 
