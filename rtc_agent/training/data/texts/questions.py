@@ -53,7 +53,7 @@ def intents() -> Iterator[Intent]:
     yield from _family("sum", _sums(), share=16.0)
     yield from _family("count", _counting(), share=4.0)
     yield from _family("number-after", _after(), share=3.5)
-    yield from _family("spelling", _spelling(), share=7.0)
+    yield from _family("spelling", _spelling(), share=12.0)
     yield from _family("opposite", _opposites(), share=6.0)
     yield from _family("animal-sound", _sounds(), share=3.5)
     yield from _family("colour", _colours(), share=3.5)
@@ -62,7 +62,7 @@ def intents() -> Iterator[Intent]:
     yield from _family("day-after", _days(), share=2.5)
     yield from _family("month-after", _months(), share=3.0)
     yield from _family("baby-animal", _babies(), share=1.5)
-    yield from _family("caller-name", _caller_names(), share=4.0)
+    yield from _family("caller-name", _caller_names(), share=7.0)
 
 
 _Asked = tuple[str, Sequence[str], str]
