@@ -23,9 +23,9 @@ from rtc_agent.training.data.synthesis.callers import (
 )
 from rtc_agent.training.data.synthesis.festival import VOICES, speak_festival
 from rtc_agent.training.data.synthesis.kokoro import Kokoro, speak_held_out
-from rtc_agent.training.data.texts.intent import AGAIN, ASK_NAME
+from rtc_agent.training.data.texts.intent import ASK_NAME
 from rtc_agent.training.data.texts.intents import SORRY, demo_domain
-from rtc_agent.training.data.texts.names import DEFAULT_NAME, NAMES, answer, greeting
+from rtc_agent.training.data.texts.names import DEFAULT_NAME, NAMES, answer
 
 IN_DOMAIN, OUT_OF_DOMAIN, SOUND = "in-domain", "out-of-domain", "sound"
 
@@ -108,8 +108,6 @@ def expected(intent: str | None, name: str = DEFAULT_NAME) -> frozenset[str]:
         return frozenset((SORRY,))
     if intent == ASK_NAME:
         return frozenset((answer(name),))
-    if intent == AGAIN:
-        return frozenset((greeting(name),))
     return frozenset(demo_domain().intents[intent].replies)
 
 
@@ -175,7 +173,7 @@ def _sounds() -> Iterator[EvalCase]:
 def _personas(callers: Sequence[EvalCase]) -> Iterator[EvalSet]:
     """Who is asked for its name must say the persona's, and answer other things as ever."""
     asking = [c for c in callers if c.intent == ASK_NAME][:_NAME_CASES]
-    other = [c for c in callers if c.intent not in (ASK_NAME, AGAIN)][:_NAME_CASES]
+    other = [c for c in callers if c.intent != ASK_NAME][:_NAME_CASES]
     for name in NAMES[1 : 1 + _PERSONAS]:
         cases = [replace(c, expected=expected(c.intent, name)) for c in asking]
         yield EvalSet(f"persona {name}", (*cases, *other), persona=f"Your name is {name}.")

@@ -24,7 +24,7 @@ from rtc_agent.training.data.lexicon import PAD, Piece
 from rtc_agent.training.data.opening import Opening
 from rtc_agent.training.data.sounds import SoundBank
 from rtc_agent.training.data.synthesis.callers import LEAD_IN
-from rtc_agent.training.data.texts.intent import AGAIN, ASK_NAME
+from rtc_agent.training.data.texts.intent import ASK_NAME
 from rtc_agent.training.data.texts.intents import (
     NOTHING,
     SORRY,
@@ -58,6 +58,10 @@ _TWICE_PAUSED = 3 * SAMPLE_RATE
 _LONG_AFTER_QUESTION = 0.35
 _SAME_SPEAKER = 0.8
 _NO_SOUNDS = 0.3
+_SOUND_DB = (-40, -8)
+_BEGINS_WITH_SOUND, _SOUND_WITHIN_S, _FIRST_SOUND_DB = 0.25, 0.1, (-24, -3)
+"""Part of the calls with sounds whose first one begins with the call: such calls were too few, and
+loud ones spoiled the greeting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,15 +230,10 @@ class ScriptWriter:
         return True
 
     def _reply(self, script: Script, intent: str | None, rng: np.random.Generator) -> int:
-        name = script.opening.name
         if intent is None:
             return self._book.index(SORRY)
         if intent == ASK_NAME:
-            return self._book.index(answer(name))
-        if intent == AGAIN:
-            still = self._book.index(STILL_THERE)
-            said = (line.sentence for line in reversed(script.lines) if line.sentence != still)
-            return next(said, self._book.index(greeting(name)))
+            return self._book.index(answer(script.opening.name))
         replies = demo_domain().intents[intent].replies
         return self._book.index(replies[int(rng.integers(len(replies)))])
 
@@ -262,11 +261,16 @@ class ScriptWriter:
         """Put sounds between the caller's words; they stop nothing and ask for nothing."""
         if rng.random() < _NO_SOUNDS:
             return
-        for _ in range(1 + int(rng.poisson(2.5))):
+        at_once = rng.random() < _BEGINS_WITH_SOUND
+        for number in range(1 + int(rng.poisson(2.5))):
             sound = self._sounds.draw(rng)
-            gain = 10 ** (rng.uniform(-40, -8) / 20)
-            onset = int(rng.integers(0, script.frames * FRAME_SAMPLES))
-            clip = Clip(sound, onset, rng.uniform(0.8, 1.25), gain)
+            if at_once and number == 0:
+                onset = int(rng.uniform(0, _SOUND_WITHIN_S) * SAMPLE_RATE)
+                level_db = rng.uniform(*_FIRST_SOUND_DB)
+            else:
+                onset = int(rng.integers(0, script.frames * FRAME_SAMPLES))
+                level_db = rng.uniform(*_SOUND_DB)
+            clip = Clip(sound, onset, rng.uniform(0.8, 1.25), 10 ** (level_db / 20))
             margin = SAMPLE_RATE // 8
             if any(
                 clip.onset < c.end + margin and c.onset - margin < clip.end for c in script.clips

@@ -13,7 +13,7 @@ def test_what_is_expected_is_in_the_book() -> None:
             assert book.index(text) >= 0
     assert expected(None) == {SORRY}
     assert expected("ask-name", "Ruby") == {"My name is Ruby."}
-    assert expected("say-that-again") == {"Hello, I am Nova. How can I help you?"}
+    assert expected("say-that-again") == {"I do not remember what I said. Please ask me again."}
     assert len(expected("dice")) == 6
 
 

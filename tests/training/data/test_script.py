@@ -17,6 +17,7 @@ from rtc_agent.training.data.script import (
     _NOTICED_S,
     CUT_AFTER,
     FADE,
+    GREETING_FRAME,
     REPLY_GAP,
     SILENCE_LIMIT,
     Script,
@@ -77,6 +78,23 @@ def test_sounds_neither_stop_the_agent_nor_cover_a_caller(seed: int) -> None:
         if line.cut is not None:
             spoken = [c.onset for c in script.clips]
             assert line.cut - int(CUT_AFTER * SAMPLE_RATE) in spoken
+
+
+def test_calls_that_begin_with_a_loud_sound_are_greeted_all_the_same() -> None:
+    book, greeted, loud = toy_book(), 0, 0
+    scripts = [_script(seed) for seed in range(80)]
+    begun = [s for s in scripts if s.sounds and s.sounds[0].onset <= SAMPLE_RATE // 10]
+    assert 4 < len(begun) < 32
+    for script in begun:
+        sound, line = script.sounds[0], script.lines[0]
+        assert 0 <= sound.onset and sound.gain <= 10 ** (-3 / 20)
+        loud += sound.gain > 10 ** (-8 / 20)
+        if script.clips and script.clips[0].onset < line.onset - NOTICED:
+            continue
+        assert book.reply_class(line.sentence) == script.opens == script.reply[0]
+        assert line.frame <= GREETING_FRAME
+        greeted += 1
+    assert greeted > 3 and loud
 
 
 @settings(max_examples=20, deadline=None)

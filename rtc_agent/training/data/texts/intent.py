@@ -8,8 +8,6 @@ GREETING = "greeting"
 """What the agent opens a call with; no intent has it."""
 ASK_NAME = "ask-name"
 """Answered with the name that the persona gave: the replies are in the order of the names."""
-AGAIN = "say-that-again"
-"""Answered with the agent's sentence before; it has no replies of its own."""
 
 
 def named(kind: str, name: str) -> str:

@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 
 from rtc_agent.training.data.texts import names, questions, small_talk
-from rtc_agent.training.data.texts.intent import AGAIN, ASK_NAME, GREETING, Intent, named
+from rtc_agent.training.data.texts.intent import ASK_NAME, GREETING, Intent, named
 
 SORRY = "Sorry, I did not understand. Please say that again."
 """To whatever lies outside the domain."""
@@ -83,8 +83,7 @@ def demo_domain() -> Domain:
     ask_name = Intent(
         ASK_NAME, ASK_NAME, names.ASKED, tuple(map(names.answer, names.NAMES)), weight=6.0
     )
-    again = Intent(AGAIN, AGAIN, small_talk.AGAIN_SAYS, (), weight=1.5)
-    for intent in (ask_name, again, *small_talk.intents(), *questions.intents()):
+    for intent in (ask_name, *small_talk.intents(), *questions.intents()):
         if intent.name in found:
             raise ValueError(f"two intents are named {intent.name!r}")
         found[intent.name] = intent

@@ -6,12 +6,6 @@ from collections.abc import Iterator
 
 from rtc_agent.training.data.texts.intent import Intent
 
-AGAIN_SAYS = (
-    *("say that again", "please say that again", "can you say that again", "can you repeat that"),
-    *("repeat that please", "could you repeat that", "what did you say", "once more please"),
-    *("i did not hear you", "say it again", "pardon", "repeat please", "come again"),
-)
-
 
 def intents() -> Iterator[Intent]:
     """Every intent of small talk, each a kind of its own."""
@@ -28,6 +22,7 @@ _WEIGHTS = {
     **{"hello": 2.0, "bye": 1.5, "thanks": 1.5, "joke": 1.5, "stop": 2.0, "yes": 1.3, "no": 1.3},
     **{"what-is-this": 1.8, "can-do": 1.8, "personaplex": 2.0, "real-model": 2.0},
     **{"what-are-you": 1.5, "how-fast": 1.5, "hear-me": 1.3, "how-are-you": 1.3},
+    **{"say-that-again": 1.5},
 }
 _ALONE = frozenset({"hello", "bye", "yes", "no", "stop", "thanks", "sorry", "hear-me"})
 """Intents whose words a filler would change."""
@@ -194,6 +189,12 @@ _TALK: dict[str, tuple[str, str]] = {
         "|hello are you there|testing|this is a test|testing one two three|microphone test"
         "|is this on|is this working|are you still there",
         "Yes, I can hear you loud and clear.",
+    ),
+    "say-that-again": (
+        "say that again|please say that again|can you say that again|can you repeat that"
+        "|repeat that please|could you repeat that|what did you say|once more please"
+        "|i did not hear you|say it again|pardon|repeat please|come again",
+        "I do not remember what I said. Please ask me again.",
     ),
     "time": (
         "what time is it|do you know the time|tell me the time|what is the time"
