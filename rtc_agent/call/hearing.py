@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from rtc_agent.engine.client import FrameSource
+from rtc_agent.engine.placing import PacketSource, PacketTimes
 from rtc_agent.engine.stepper import FRAME_SAMPLES, Pcm
 
 _SILENCE: Pcm = np.zeros(FRAME_SAMPLES, np.float32)
 
 
 class HeardSource:
-    """A `FrameSource` that a session can be opened with before its transport exists.
+    """A `PacketSource` that a session can be opened with before its transport exists.
 
     A muted caller is not heard even if the client goes on sending.
     """
@@ -26,6 +27,11 @@ class HeardSource:
 
     def attach(self, source: FrameSource) -> None:
         self._source = source
+
+    def packet_times(self, packets: int) -> PacketTimes | None:
+        """As `PacketSource.packet_times`; never known of a transport without packets."""
+        source = self._source
+        return source.packet_times(packets) if isinstance(source, PacketSource) else None
 
     def reserve(self) -> Pcm:
         frame = _SILENCE if self._source is None else self._source.reserve()

@@ -34,13 +34,17 @@ class BankedStepper(Generic[S]):
     Args:
         make: makes a bank of so many slots.
         slots: of all banks together; a multiple of `banks`.
+        row_by_row: each further call makes a bank's step longer.
     """
 
-    def __init__(self, make: Callable[[int], S], slots: int, banks: int) -> None:
+    def __init__(
+        self, make: Callable[[int], S], slots: int, banks: int, *, row_by_row: bool = False
+    ) -> None:
         if slots % banks:
             raise ValueError(f"{slots} slots cannot be cut into {banks} banks")
         self.banks = tuple(make(slots // banks) for _ in range(banks))
         self._rows = slots // banks
+        self.row_by_row = row_by_row
 
     @property
     def slots(self) -> int:

@@ -93,7 +93,12 @@ def mirror_stepper(settings: Settings, report: Report, live: bool) -> tuple[Fram
 def _mirrored(model: AnyStepper) -> FrameStepper:
     if isinstance(model, MeasurableBanks):
         banks = iter(model.banks)
-        return BankedStepper(lambda _: MirrorStepper(next(banks)), model.slots, len(model.banks))
+        return BankedStepper(
+            lambda _: MirrorStepper(next(banks)),
+            model.slots,
+            len(model.banks),
+            row_by_row=model.row_by_row,
+        )
     return MirrorStepper(model)
 
 
@@ -113,6 +118,7 @@ def _stepper(
             lambda rows: LockstepStepper(parts, rows, prefixes=prefixes, backend=backend),
             slots,
             settings.banks,
+            row_by_row=parts.lm.device.type == "cpu",
         )
     if stages is None:
         return LockstepStepper(parts, slots, prefix_bytes=prefix_bytes, backend=backend)

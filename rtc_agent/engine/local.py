@@ -57,6 +57,9 @@ class LocalEngine:
         bank: this engine's number among them.
     """
 
+    placing = False
+    """Calls choose no bank; see `StaggeredEngine`."""
+
     def __init__(
         self,
         stepper: FrameStepper,
@@ -162,6 +165,17 @@ class LocalEngine:
         with _as_its_own(call_id):
             self._stepper.check(spec)
         lease = await self._take_slot()
+        return self._open_in(lease, spec, source, sink, call_id)
+
+    def open_now(
+        self, spec: SessionSpec, source: FrameSource, sink: FrameSink, call_id: str
+    ) -> LocalSession:
+        """As `open`, of a spec that was checked, and waiting for no slot to be left."""
+        return self._open_in(self._slots.take(), spec, source, sink, call_id)
+
+    def _open_in(
+        self, lease: Lease, spec: SessionSpec, source: FrameSource, sink: FrameSink, call_id: str
+    ) -> LocalSession:
         try:
             with _as_its_own(call_id):
                 opening = self._stepper.open(lease.slot, spec)

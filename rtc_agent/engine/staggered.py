@@ -13,6 +13,8 @@ from rtc_agent.engine.banked import BankedStepper
 from rtc_agent.engine.client import EngineStatus, FrameSink, FrameSource
 from rtc_agent.engine.figures import status_of
 from rtc_agent.engine.local import LocalEngine
+from rtc_agent.engine.placed import PlacedSession
+from rtc_agent.engine.placing import PacketTimes, offsets_s, soonest
 from rtc_agent.engine.runner import StepRunner, ThreadRunner
 from rtc_agent.engine.session import LocalSession
 from rtc_agent.engine.slots import server_full
@@ -27,15 +29,24 @@ class StaggeredEngine:
 
     Args:
         steppers: one a bank, of equal size.
+        placing: a call goes on in the bank whose tick suits its packets; otherwise it stays in the
+            one that had the most room, as it must where each further call makes a step longer.
     """
 
     def __init__(
-        self, steppers: Sequence[FrameStepper], clock: Clock, runner: StepRunner, notice: str = ""
+        self,
+        steppers: Sequence[FrameStepper],
+        clock: Clock,
+        runner: StepRunner,
+        notice: str = "",
+        *,
+        placing: bool = False,
     ) -> None:
         if len({stepper.slots for stepper in steppers}) != 1:
             raise ValueError("banks are of one size")
         turns = DeviceTurns()
         self._clock = clock
+        self.placing = placing
         self.banks = tuple(
             LocalEngine(stepper, clock, runner, notice, turns=turns, bank=bank)
             for bank, stepper in enumerate(steppers)
@@ -71,15 +82,31 @@ class StaggeredEngine:
         self.banks[0].check(spec)
 
     def start(self) -> None:
-        """Begin ticking on the running event loop, the banks evenly spread over a frame."""
+        """Begin ticking on the running event loop, the banks spread over a frame."""
         first_s = self._clock.now() + FRAME_S
-        for bank in self.banks:
-            bank.start(first_s + bank.bank * FRAME_S / len(self.banks))
+        after_s = offsets_s(len(self.banks), to_packets=self.placing)
+        for bank, offset_s in zip(self.banks, after_s, strict=True):
+            bank.start(first_s + offset_s)
 
     async def open(
         self, spec: SessionSpec, source: FrameSource, sink: FrameSink, call_id: str
+    ) -> BankSession:
+        """As `EngineClient.open`, in the bank with the most free slots, where its prompt is run;
+        `PlacedSession` tells of where it goes on."""
+        if not self.placing:
+            return await self._open(spec, source, sink, call_id)
+        session = PlacedSession(spec, source, sink, call_id, self._clock, self._other_bank)
+        session.opened(await self._open(spec, source, session, call_id))
+        return session
+
+    def _other_bank(self, session: LocalSession, times: PacketTimes) -> LocalEngine | None:
+        """The bank that suits a session's packets better than its own, if there is one."""
+        best = soonest(self.banks, session.bank, times)
+        return None if best == session.bank else self.banks[best]
+
+    async def _open(
+        self, spec: SessionSpec, source: FrameSource, sink: FrameSink, call_id: str
     ) -> LocalSession:
-        """As `EngineClient.open`, in the bank with the most free slots."""
         for bank in sorted(self.banks, key=lambda bank: -bank.slots_free):
             try:
                 return await bank.open(spec, source, sink, call_id)
@@ -101,6 +128,7 @@ class StaggeredEngine:
                 bank.fail(reason)
 
 
+BankSession = LocalSession | PlacedSession
 Engine = LocalEngine | StaggeredEngine
 """An engine in this process."""
 
@@ -108,5 +136,7 @@ Engine = LocalEngine | StaggeredEngine
 def create_engine(stepper: FrameStepper, clock: Clock, notice: str = "") -> Engine:
     """The engine for a stepper: of one tick, or of one for each of its banks."""
     if isinstance(stepper, BankedStepper):
-        return StaggeredEngine(stepper.banks, clock, ThreadRunner(), notice)
+        return StaggeredEngine(
+            stepper.banks, clock, ThreadRunner(), notice, placing=not stepper.row_by_row
+        )
     return LocalEngine(stepper, clock, ThreadRunner(), notice, ThreadRunner())

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from rtc_agent.clock import Clock
+from rtc_agent.engine.placing import PacketTimes
 from rtc_agent.engine.stepper import FRAME_S, FRAME_SAMPLES, Pcm
 from rtc_agent.media.audio_receiver import AudioReceiver
 from rtc_agent.media.codecs import silence
 
 
 class FrameAligner:
-    """The `FrameSource` of a call.
+    """The `PacketSource` of a call.
 
     There is no clock of its own: a frame is whatever the receiver has up to the moment of the tick,
     so that audio never waits for a frame boundary. A frame given out stays reserved until the step
@@ -23,6 +24,10 @@ class FrameAligner:
         self._reserved: Pcm | None = None
         self._put_back = False
         self.skipped_frames = 0
+
+    def packet_times(self, packets: int) -> PacketTimes | None:
+        """As `PacketSource.packet_times`."""
+        return None if self.receiver is None else self.receiver.packet_times(packets)
 
     def reserve(self) -> Pcm:
         if self._reserved is not None and self._put_back:

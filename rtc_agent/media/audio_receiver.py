@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rtc_agent.engine.placing import PacketTimes
 from rtc_agent.engine.stepper import FRAME_SAMPLES, SAMPLE_RATE, Pcm
 from rtc_agent.media.aiortc_shim import RtpPacket
 from rtc_agent.media.codecs import (
@@ -90,7 +91,7 @@ class AudioReceiver:
         self._ahead: deque[tuple[MediaPacket, Pcm]] = deque()
         self._reader = VariableRateReader()
         self._delay = DelayController()
-        self._packet_samples = PACKET_SAMPLES
+        self._packet_samples = self._pushed_samples = PACKET_SAMPLES
         self._now_s = 0.0
         self._latest_arrival_s: float | None = None
         self._last_head = 0
@@ -118,6 +119,7 @@ class AudioReceiver:
         if codec is None or length == 0:
             self._buffer.note_foreign(packet.sequence_number)
             return
+        self._pushed_samples = length
         late_before = self._buffer.counts.late
         placed = self._buffer.push(
             Arrival(
@@ -135,6 +137,13 @@ class AudioReceiver:
             self._note_late(now_s, length)
         elif placed is not None:
             self._decode_ahead()
+
+    def packet_times(self, packets: int) -> PacketTimes | None:
+        """When packets are due, once so many have come."""
+        due_s = self._buffer.due_s()
+        if due_s is None or self._buffer.counts.received < packets:
+            return None
+        return PacketTimes(due_s, self._pushed_samples / SAMPLE_RATE)
 
     def read(self, samples: int, now_s: float) -> Pcm:
         """The `samples` that end now. Called once a tick."""

@@ -189,6 +189,12 @@ class ReceiveBuffer:
         """Something has arrived, ever."""
         return self._epoch is not None
 
+    def due_s(self) -> float | None:
+        """When the packet behind the furthest is due, if nothing holds it up; None before any."""
+        if self._transit_s is None:
+            return None
+        return self._transit_s + self._newest_end / SAMPLE_RATE
+
     @property
     def newest_end(self) -> int:
         """The end of the furthest packet so far."""

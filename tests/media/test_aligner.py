@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rtc_agent.engine.placing import PACKET_S
 from rtc_agent.engine.stepper import FRAME_S, FRAME_SAMPLES
 from rtc_agent.media.aligner import FrameAligner
 from rtc_agent.media.audio_receiver import AudioReceiver
@@ -102,3 +104,13 @@ def test_an_engine_that_stops_for_seconds_is_not_behind_for_long() -> None:
         call.aligner.commit()
     assert call.receiver.stats().buffer_ms <= 160 + 20
     assert call.receiver.stats().dropped_ms > 4_500
+
+
+def test_it_tells_when_packets_are_due_once_there_is_a_media_path() -> None:
+    assert FrameAligner(VirtualClock()).packet_times(1) is None
+    call = Call(1)
+    assert call.aligner.packet_times(1) is None
+    call.tick()
+    times = call.aligner.packet_times(3)
+    assert times is not None and times.every_s == PACKET_S
+    assert times.due_s / PACKET_S == pytest.approx(round(times.due_s / PACKET_S))

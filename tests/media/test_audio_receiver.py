@@ -15,6 +15,7 @@ from rtc_agent.media.aiortc_shim import RtpPacket
 from rtc_agent.media.audio_receiver import MAX_BACKLOG, AudioReceiver
 from rtc_agent.media.levels import dbfs
 from tests.media.simulation import (
+    PAYLOAD_TYPES,
     RECEIVED,
     WirePacket,
     delay_of,
@@ -367,3 +368,21 @@ def test_when_packets_are_decoded_is_not_to_be_heard(seed: int, codec: str, bad:
     np.testing.assert_array_equal(heard[0][0], heard[1][0])
     assert heard[0][1] == heard[1][1]
     assert ahead[0] > 0 and ahead[1] == 0
+
+
+@pytest.mark.parametrize("packets_late", [(), (0, 1), (2,)])
+@pytest.mark.parametrize("packet_ms", [20, 60])
+def test_it_tells_when_packets_are_due(packets_late: tuple[int, ...], packet_ms: int) -> None:
+    """By the soonest one, whichever of the others were held up; also before anything is read."""
+    receiver = AudioReceiver(RECEIVED)
+    assert receiver.packet_times(1) is None
+    every_s = packet_ms / 1_000
+    samples = packet_ms * 8
+    for number in range(4):
+        assert receiver.packet_times(number + 1) is None
+        packet = WirePacket(number, number * samples, bytes(samples), PAYLOAD_TYPES["PCMU"])
+        receiver.push(packet, 7.0 + number * every_s + 0.009 * (number in packets_late))
+        assert receiver.packet_times(number + 1) is not None
+    times = receiver.packet_times(3)
+    assert times is not None and times.every_s == pytest.approx(every_s)
+    assert (times.due_s - 7.0) / every_s == pytest.approx(4)

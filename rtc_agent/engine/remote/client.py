@@ -14,6 +14,7 @@ import numpy as np
 
 from rtc_agent.clock import Clock
 from rtc_agent.engine.client import AgentFrame, EngineSession, EngineStatus, FrameSink, FrameSource
+from rtc_agent.engine.placing import first_packets
 from rtc_agent.engine.remote.lead import Lead
 from rtc_agent.engine.remote.memory import FrameMemory
 from rtc_agent.engine.remote.session import RemoteSession
@@ -62,6 +63,7 @@ class RemoteEngine:
         self._ticks = [TickClock(clock)]
         """Each bank's."""
         self._leads = [Lead()]
+        self._placing = False
         self._keys = itertools.count()
         self._opening: dict[int, asyncio.Future[None]] = {}
         self._sessions: dict[int, RemoteSession] = {}
@@ -137,9 +139,14 @@ class RemoteEngine:
             del self._opening[key]
         return session
 
-    def _send_start(self, session: RemoteSession) -> None:
+    async def _send_start(self, session: RemoteSession) -> None:
+        """Where calls choose their bank, once it is known when this one's packets come."""
+        packets = None
+        if self._placing and (times := await first_packets(session.source, self._clock)):
+            # Frames are read so much before their tick.
+            packets = times.due_s + self._leads[session.bank].seconds, times.every_s
         if self._wire is not None:
-            self._wire.send("start", session=session.key)
+            self._wire.send("start", session=session.key, packets=packets)
 
     def _send_reopen(self, session: RemoteSession, spec: SessionSpec) -> None:
         if self._wire is not None:
@@ -181,6 +188,7 @@ class RemoteEngine:
         self._info = unpack_info(message["info"])
         self._take_status(message)
         self._ticks = [TickClock(self._clock, origin_s) for origin_s in message["origins_s"]]
+        self._placing = message["placing"]
         self._leads += [Lead() for _ in self._ticks[len(self._leads) :]]
         for ticks, lead in zip(self._ticks, self._leads, strict=False):
             ticks.lead_s = lead.seconds
@@ -218,6 +226,8 @@ class RemoteEngine:
         match message["type"]:
             case "ready":
                 session.become_ready()
+            case "live":
+                session.go_live(message["slot"], message["bank"])
             case "skipped":
                 session.sink.on_skipped(message["frames"])
             case "notice":

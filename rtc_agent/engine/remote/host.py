@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 
 from rtc_agent.engine.client import AgentFrame
+from rtc_agent.engine.placed import PlacedSession
+from rtc_agent.engine.placing import PacketTimes
 from rtc_agent.engine.remote.memory import FrameMemory
 from rtc_agent.engine.remote.wire import (
     MAX_LINE_BYTES,
@@ -20,8 +22,7 @@ from rtc_agent.engine.remote.wire import (
     pack_status,
     unpack_spec,
 )
-from rtc_agent.engine.session import LocalSession
-from rtc_agent.engine.staggered import Engine
+from rtc_agent.engine.staggered import BankSession, Engine
 from rtc_agent.engine.stepper import FRAME_SAMPLES, Pcm, SessionSpec
 from rtc_agent.errors import RtcAgentError
 
@@ -92,6 +93,7 @@ class _Client:
             status=pack_status(engine.status()),
             slots=engine.status().slots,
             origins_s=[bank.origin_s for bank in engine.banks],
+            placing=engine.placing,
         )
         while (message := await self.wire.receive()) is not None:
             await self._obey(message)
@@ -108,7 +110,8 @@ class _Client:
             case "open":
                 await self._open(key, message)
             case "start" if key in self.sessions:
-                self.sessions[key].start()
+                packets = message["packets"]
+                self.sessions[key].start(None if packets is None else PacketTimes(*packets))
             case "reopen" if key in self.sessions:
                 self.sessions[key].reopen(unpack_spec(message["spec"]))
             case "close" if key in self.sessions:
@@ -144,7 +147,7 @@ class _HostedSession:
     def __init__(self, client: _Client, key: int) -> None:
         self._client = client
         self._key = key
-        self._session: LocalSession | None = None
+        self._session: BankSession | None = None
         self._bank = client.host.engine.banks[0]
         self.slot = 0
         """In the shared memory, which has those of all banks."""
@@ -152,20 +155,38 @@ class _HostedSession:
         """Frames that were not there in time, of those whose answer is still to come."""
         self._missed = False
         """Whether the last one is among them."""
+        self._fed = False
+        """Whether there was any: a session may go live just before a tick."""
 
-    def opened(self, session: LocalSession) -> None:
+    def opened(self, session: BankSession) -> None:
         self._session = session
+        if isinstance(session, PlacedSession):
+            session.on_placed = self._went_live
+        self._settle(session)
+
+    def _settle(self, session: BankSession) -> None:
         self._bank = self._client.host.engine.banks[session.bank]
         self.slot = self._bank.first_slot + session.slot
         self._client.host.memory.clear(self.slot)
 
-    def start(self) -> None:
-        if self._session is not None:
-            self._session.start()
+    def start(self, packets: PacketTimes | None) -> None:
+        session = self._session
+        if isinstance(session, PlacedSession):
+            session.start_at(packets)
+        elif session is not None:
+            session.start()
+            self._went_live()
+
+    def _went_live(self) -> None:
+        if self._session is None or not self._session.ready:
+            return
+        self._settle(self._session)
+        self._client.wire.send("live", session=self._key, slot=self.slot, bank=self._bank.bank)
 
     def reopen(self, spec: SessionSpec) -> None:
         if self._session is not None:
             self._unheard = 0
+            self._fed = False
             self._session.reopen(spec)
 
     def close(self) -> None:
@@ -174,7 +195,8 @@ class _HostedSession:
 
     def reserve(self) -> Pcm:
         frame = self._client.host.memory.caller(self.slot, self._bank.tick_index)
-        self._missed = frame is None
+        self._fed |= frame is not None
+        self._missed = self._fed and frame is None
         self._unheard += self._missed
         return _SILENCE if frame is None else frame
 

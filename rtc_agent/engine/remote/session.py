@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 from rtc_agent.engine.client import FrameSink, FrameSource
 from rtc_agent.engine.session import Phase
@@ -10,14 +12,17 @@ from rtc_agent.engine.stepper import SessionSpec
 
 
 class RemoteSession:
-    """An `EngineSession`; `start` and `close` are told to the engine by the callbacks."""
+    """An `EngineSession`; `start` and `close` are told to the engine by the callbacks.
+
+    It is live once the engine says so, and where: its frames go into its own slot's memory only.
+    """
 
     def __init__(
         self,
         key: int,
         source: FrameSource,
         sink: FrameSink,
-        send_start: Callable[[RemoteSession], None],
+        send_start: Callable[[RemoteSession], Coroutine[Any, Any, None]],
         send_close: Callable[[RemoteSession], None],
         send_reopen: Callable[[RemoteSession, SessionSpec], None],
     ) -> None:
@@ -31,6 +36,7 @@ class RemoteSession:
         self.phase = Phase.OPENING
         self.fed = False
         """Whether a frame of it has been handed over."""
+        self._starting: asyncio.Task[None] | None = None
         self._send_start = send_start
         self._send_close = send_close
         self._send_reopen = send_reopen
@@ -49,22 +55,35 @@ class RemoteSession:
             self.sink.on_ready()
 
     def start(self) -> None:
+        if self.phase is Phase.READY and self._starting is None:
+            self._starting = asyncio.get_running_loop().create_task(self._send_start(self))
+
+    def go_live(self, slot: int, bank: int) -> None:
+        """The engine has started it, in that slot of that bank."""
+        self.slot, self.bank = slot, bank
         if self.phase is Phase.READY:
             self.phase = Phase.LIVE
-            self._send_start(self)
 
     def reopen(self, spec: SessionSpec) -> None:
         if self.phase is not Phase.CLOSED:
             self.phase = Phase.REOPENING
             self.fed = False
+            self._stop_starting()
             self._send_reopen(self, spec)
 
     def close(self) -> None:
         if self.phase is not Phase.CLOSED:
             self.phase = Phase.CLOSED
+            self._stop_starting()
             self._send_close(self)
 
     def fail(self, reason: str) -> None:
         """The engine's side has ended it."""
         self.phase = Phase.CLOSED
+        self._stop_starting()
         self.sink.on_failed(reason)
+
+    def _stop_starting(self) -> None:
+        if self._starting is not None:
+            self._starting.cancel()
+            self._starting = None

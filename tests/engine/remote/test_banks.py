@@ -9,6 +9,7 @@ import pytest
 
 from rtc_agent.clock import MonotonicClock
 from rtc_agent.engine.local import LocalEngine
+from rtc_agent.engine.placing import IN_TIME_S, PACKET_S, PacketTimes
 from rtc_agent.engine.remote import memory
 from rtc_agent.engine.remote.client import LOST, RemoteEngine
 from rtc_agent.engine.remote.host import EngineHost
@@ -20,6 +21,7 @@ from rtc_agent.engine.stepper import FRAME_S, Pcm, SessionSpec
 from rtc_agent.errors import ServerFull
 from tests.engine.fakes import FakeStepper, NumberedSource, RecordingSink
 from tests.engine.remote.test_remote import joined, until
+from tests.engine.test_placed import PacketedSource
 
 BANKS = 2
 SLOTS = 2
@@ -28,7 +30,8 @@ SLOTS = 2
 class Pair:
     """A host of two banks and one media process's client, in one event loop."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, placing: bool = False) -> None:
+        self.placing = placing
         self.path = folder / "engine.sock"
         self.fd = memory.create(BANKS * SLOTS)
         self.client = RemoteEngine(self.path, self.memory(), MonotonicClock())
@@ -38,7 +41,9 @@ class Pair:
 
     async def start_host(self) -> None:
         self.steppers = [FakeStepper(SLOTS) for _ in range(BANKS)]
-        self.engine = StaggeredEngine(self.steppers, MonotonicClock(), ThreadRunner())
+        self.engine = StaggeredEngine(
+            self.steppers, MonotonicClock(), ThreadRunner(), placing=self.placing
+        )
         self.engine.start()
         self.host = EngineHost(self.engine, self.memory())
         await self.host.start(self.path)
@@ -62,8 +67,8 @@ def _next(bank: LocalEngine) -> float:
     return bank.next_tick_s()
 
 
-def pair(folder: Path) -> AbstractAsyncContextManager[Pair]:
-    return joined(Pair(folder))
+def pair(folder: Path, placing: bool = False) -> AbstractAsyncContextManager[Pair]:
+    return joined(Pair(folder, placing))
 
 
 async def test_every_call_hears_its_own_frames_whichever_bank_it_is_in(tmp_path: Path) -> None:
@@ -134,3 +139,35 @@ async def test_an_engine_that_comes_back_is_used_in_all_its_banks(tmp_path: Path
         after = [await it.call() for _ in range(2)]
         await until(lambda: all(len(sink.frames) > 3 for _, sink in after))
         assert [stepper.opened for stepper in it.steppers] == [[0], [0]]
+
+
+async def test_calls_go_on_in_the_bank_that_suits_their_packets_and_hear_only_themselves(
+    tmp_path: Path,
+) -> None:
+    async with pair(tmp_path, placing=True) as it:
+        calls = []
+        for bank in (1, 0, 0, 1):
+            source = PacketedSource()
+            lead_s = it.client._leads[0].seconds
+            due_s = it.engine.banks[bank].origin_s - lead_s - IN_TIME_S - 0.004
+            source.times = PacketTimes(due_s, PACKET_S)
+            source.number = 1_000 * (len(calls) + 1)
+            calls.append((bank, *await it.call(source)))
+            await until(lambda sink=calls[-1][2]: sink.frames)  # type: ignore[misc]
+        for number, (_, _, sink) in enumerate(calls):
+            await until(lambda sink=sink: len(sink.frames) >= 8)  # type: ignore[misc]
+            values = [v for v in sink.values if v > 500]
+            assert {value // 1_000 for value in values} == {number + 1}
+            assert values == sorted(set(values))
+            assert sink.ready == 1
+        places = [(s.bank, s.slot) for s in it.client._sessions.values()]
+        assert [bank for bank, _ in places] == [bank for bank, *_ in calls]
+        assert len(set(places)) == len(places)
+
+
+async def test_a_frame_that_an_engine_did_not_wait_for_is_no_frame_lost(tmp_path: Path) -> None:
+    async with pair(tmp_path) as it:
+        source, sink = await it.call()
+        # It went live just before a tick, and nothing was handed over yet.
+        await until(lambda: len(sink.frames) >= 4)
+        assert sink.skipped == 0 and sink.indices[:3] == [0, 1, 2]

@@ -1,0 +1,189 @@
+"""Calls that go on in the bank whose tick suits their packets, on a virtual clock."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+
+from rtc_agent.engine.local import LocalEngine
+from rtc_agent.engine.placed import PlacedSession
+from rtc_agent.engine.placing import IN_TIME_S, PACKET_S, WITHIN_S, PacketTimes
+from rtc_agent.engine.session import LocalSession
+from rtc_agent.engine.staggered import StaggeredEngine
+from rtc_agent.engine.stepper import FRAME_S, SessionSpec
+from rtc_agent.errors import EngineFailed
+from tests.engine.fakes import FakeStepper, NumberedSource, RecordingSink
+from tests.virtual_clock import InlineRunner, VirtualClock
+
+BANKS = 4
+
+
+class PacketedSource(NumberedSource):
+    """Says when its packets are due, once it is told."""
+
+    times: PacketTimes | None = None
+
+    def packet_times(self, packets: int) -> PacketTimes | None:
+        return self.times
+
+
+class Bench:
+    def __init__(self, slots: int, pieces: int) -> None:
+        self.clock = VirtualClock()
+        self.steppers = [FakeStepper(slots, pieces) for _ in range(BANKS)]
+        self.engine = StaggeredEngine(self.steppers, self.clock, InlineRunner(), placing=True)
+        self.engine.start()
+
+    def suiting(self, bank: int) -> PacketTimes:
+        """Packets that this bank's tick comes soonest after."""
+        return PacketTimes(self.engine.banks[bank].origin_s - IN_TIME_S - 0.001, PACKET_S)
+
+    async def ready(
+        self, spec: SessionSpec | None = None
+    ) -> tuple[PlacedSession, PacketedSource, RecordingSink]:
+        source, sink = PacketedSource(), RecordingSink()
+        session = await self.engine.open(spec or SessionSpec(), source, sink, "call-test")
+        assert isinstance(session, PlacedSession)
+        await self.ticks(2)
+        assert session.ready and sink.ready == 1
+        return session, source, sink
+
+    async def live(self, bank: int) -> tuple[PlacedSession, PacketedSource, RecordingSink]:
+        session, source, sink = await self.ready()
+        source.times = self.suiting(bank)
+        session.start()
+        await self.ticks(3)
+        return session, source, sink
+
+    async def ticks(self, count: float) -> None:
+        await self.clock.run_for(count * FRAME_S)
+
+    @property
+    def free(self) -> list[int]:
+        return [bank.slots_free for bank in self.engine.banks]
+
+
+@contextlib.asynccontextmanager
+async def running(slots: int = 2, pieces: int = 1) -> AsyncIterator[Bench]:
+    bench = Bench(slots, pieces)
+    try:
+        yield bench
+    finally:
+        await bench.engine.aclose()
+
+
+async def test_each_call_goes_on_in_the_bank_that_suits_it() -> None:
+    async with running() as bench:
+        for bank in (2, 0, 3, 1):
+            session, source, sink = await bench.live(bank)
+            assert session.bank == bank
+            assert sink.ready == 1 and not sink.failures
+            assert sink.indices[:2] == [0, 1] and sink.values[:2] == [0, 1]
+            assert source.skipped == 0
+        assert bench.free == [1] * BANKS
+        # What a call left behind elsewhere was closed there.
+        for stepper in bench.steppers:
+            assert len(stepper.opened) == 1 + len(stepper.closed)
+
+
+async def test_callers_of_one_kind_fill_their_bank_and_then_the_next_best() -> None:
+    async with running(slots=2) as bench:
+        banks = [(await bench.live(1))[0].bank for _ in range(4)]
+        # Packets that suit the tick of bank 1 come 5 ms too early for that of the next best.
+        assert banks[:2] == [1, 1] and len(set(banks[2:])) == 1 and banks[2] != 1
+        assert sum(bench.free) == 4
+
+
+async def test_a_caller_who_sends_nothing_is_heard_all_the_same() -> None:
+    async with running() as bench:
+        session, _, sink = await bench.ready()
+        bank = session.bank
+        session.start()
+        await bench.clock.run_for(WITHIN_S - 0.02)
+        assert not sink.frames
+        await bench.clock.run_for(0.02 + 2 * FRAME_S)
+        assert sink.frames and session.bank == bank
+
+
+async def test_the_first_of_two_starts_counts() -> None:
+    async with running() as bench:
+        session, source, sink = await bench.ready()
+        source.times = bench.suiting(3)
+        session.start()
+        session.start()
+        session.start_at(bench.suiting(0))
+        await bench.ticks(3)
+        assert session.bank == 3 and sink.indices == sorted(set(sink.indices))
+
+
+async def test_closing_while_packets_are_waited_for_frees_the_slot() -> None:
+    async with running() as bench:
+        session, source, sink = await bench.ready()
+        session.start()
+        session.close()
+        source.times = bench.suiting(3)
+        await bench.ticks(3)
+        assert bench.free == [2] * BANKS and not sink.frames
+
+
+async def test_closing_on_the_way_to_another_bank_frees_both_slots() -> None:
+    async with running(pieces=50) as bench:
+        session, _, sink = await bench.ready()
+        session.start_at(bench.suiting((session.bank + 1) % BANKS))
+        session.close()
+        await bench.ticks(3)
+        assert bench.free == [2] * BANKS and not sink.frames
+        assert sink.ready == 1
+
+
+async def test_beginning_anew_chooses_anew() -> None:
+    async with running() as bench:
+        session, source, sink = await bench.live(2)
+        heard = len(sink.frames)
+        session.reopen(SessionSpec(persona="a pirate"))
+        assert not session.ready
+        await bench.ticks(3)
+        assert sink.ready == 2 and len(sink.frames) == heard
+        source.times = bench.suiting(1)
+        session.start()
+        await bench.ticks(3)
+        assert session.bank == 1 and sink.indices[heard] == 0
+        # The bank that it moved to opened it with what it was reopened with.
+        assert bench.steppers[1].specs[-1].persona == "a pirate"
+
+
+async def test_beginning_anew_while_packets_are_waited_for_forgets_the_start() -> None:
+    async with running() as bench:
+        session, source, sink = await bench.ready()
+        session.start()
+        session.reopen(SessionSpec())
+        source.times = bench.suiting(3)
+        await bench.ticks(4)
+        assert sink.ready == 2 and not sink.frames
+        session.start()
+        await bench.ticks(3)
+        assert session.bank == 3 and sink.frames
+
+
+async def test_a_bank_that_cannot_take_it_leaves_it_where_it_is() -> None:
+    async with running() as bench:
+        session, _, sink = await bench.ready()
+        own = session.bank
+        other: LocalEngine = bench.engine.banks[(own + 1) % BANKS]
+
+        def refused(*_: object) -> LocalSession:
+            raise EngineFailed("Not now.")
+
+        other.open_now = refused  # type: ignore[method-assign]
+        session.start_at(bench.suiting(other.bank))
+        await bench.ticks(3)
+        assert session.bank == own and sink.frames and not sink.failures
+
+
+async def test_an_end_of_all_banks_reaches_a_call_on_its_way() -> None:
+    async with running(pieces=50) as bench:
+        session, _, sink = await bench.ready()
+        session.start_at(bench.suiting((session.bank + 1) % BANKS))
+        for bank in bench.engine.banks:
+            bank.fail("The device is gone.")
+        assert sink.failures == ["The device is gone."]
