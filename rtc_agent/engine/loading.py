@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -149,42 +149,61 @@ def folder_stepper(
         ConfigError, CheckpointError, NotEnoughMemory: what is wrong and what to change.
         StageFailed: code2wav is to run apart, and cannot.
     """
-    device = _talker_device(settings)
-    _set_cpu_threads(settings, device)
-    backend = _backend(settings, device)
-    folder = ModelFolder.open(path, family=MOSHI if agent == "moshi" else PERSONAPLEX)
-    dtype, prefix_bytes = _room(settings, device, folder.spec)
-    text = folder.text_model()
-    table = piece_table(text, hidden=folder.spec.lm.unshown_text)
-    parts = LockstepParts(
-        spec=folder.spec,
-        lm=load_lm(
-            folder.lm,
-            folder.spec.lm,
-            device=device,
-            dtype=dtype,
-            form=settings.weights,
-            progress=_by_tenths(report, "language model"),
-        ),
-        mimi=load_mimi(
-            folder.codec, folder.spec.mimi, device=device, progress=_by_tenths(report, "codec")
-        ),
-        text_encoder=text,
-        text_stream=lambda: Detokenizer(table),
-        voices=VoiceLibrary(path, folder.spec),
-        agent=agent,
-        description=_demo_description(folder.domain) if agent == "demo" else _DESCRIPTIONS[agent],
-        names=None if folder.domain is None else folder.domain.names,
-        draws=_DEMO_DRAWS if agent == "demo" else REFERENCE_DRAWS,
-    )
+    folder = _Folder.read(settings, path, agent, report)
 
     def make(sessions: int) -> AnyStepper:
         report(_preparing(sessions))
-        return _stepper(settings, parts, path, sessions, prefix_bytes, backend)
+        return folder.stepper(settings, sessions)
 
-    if device.type == "cpu":
+    if folder.parts.lm.device.type == "cpu":
         return make(settings.sessions), ""
     return _fitting(settings, make, report, live)
+
+
+@dataclass(frozen=True, slots=True)
+class _Folder:
+    """A folder's weights, read, for any number of steppers over them."""
+
+    path: Path
+    parts: LockstepParts
+    backend: Backend
+    prefix_bytes: int
+
+    @classmethod
+    def read(cls, settings: Settings, path: Path, agent: str, report: Report) -> _Folder:
+        device = _talker_device(settings)
+        _set_cpu_threads(settings, device)
+        backend = _backend(settings, device)
+        folder = ModelFolder.open(path, family=MOSHI if agent == "moshi" else PERSONAPLEX)
+        dtype, prefix_bytes = _room(settings, device, folder.spec)
+        text = folder.text_model()
+        table = piece_table(text, hidden=folder.spec.lm.unshown_text)
+        demo = agent == "demo"
+        parts = LockstepParts(
+            spec=folder.spec,
+            lm=load_lm(
+                folder.lm,
+                folder.spec.lm,
+                device=device,
+                dtype=dtype,
+                form=settings.weights,
+                progress=_by_tenths(report, "language model"),
+            ),
+            mimi=load_mimi(
+                folder.codec, folder.spec.mimi, device=device, progress=_by_tenths(report, "codec")
+            ),
+            text_encoder=text,
+            text_stream=lambda: Detokenizer(table),
+            voices=VoiceLibrary(path, folder.spec),
+            agent=agent,
+            description=_demo_description(folder.domain) if demo else _DESCRIPTIONS[agent],
+            names=None if folder.domain is None else folder.domain.names,
+            draws=_DEMO_DRAWS if demo else REFERENCE_DRAWS,
+        )
+        return cls(path, parts, backend, prefix_bytes)
+
+    def stepper(self, settings: Settings, sessions: int) -> AnyStepper:
+        return _stepper(settings, self.parts, self.path, sessions, self.prefix_bytes, self.backend)
 
 
 def _room(settings: Settings, device: torch.device, spec: ModelSpec) -> tuple[torch.dtype, int]:
@@ -231,7 +250,9 @@ def affordable_stepper(
     """
     asked = settings.sessions
     one = settings.model_copy(update={"sessions": 1, "banks": 1})
-    stepper, _ = folder_stepper(one, path, agent, report)
+    folder = _Folder.read(one, path, agent, report)
+    report(_preparing(1))
+    stepper = folder.stepper(one, 1)
     times = tick_times(stepper, ticks=_CPU_TICKS)
     fitting = max(1, min(asked, int(BUDGET_MS * _CPU_SHARE / times.p50)))
     banks = min(settings.banks, fitting)
@@ -252,8 +273,8 @@ def affordable_stepper(
         return stepper, notice
     stepper.shutdown()
     some = settings.model_copy(update={"sessions": fitting // banks * banks, "banks": banks})
-    # Told already.
-    return folder_stepper(some, path, agent, lambda _: None)[0], notice
+    _room(some, folder.parts.lm.device, folder.parts.spec)
+    return folder.stepper(some, some.sessions), notice
 
 
 def _preparing(sessions: int) -> str:

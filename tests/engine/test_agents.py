@@ -105,6 +105,26 @@ def test_the_demo_without_weights_says_where_to_get_some(
         agents.create_stepper(Settings(agent="demo"))
 
 
+def test_the_demo_is_read_once_however_many_sessions_a_processor_is_measured_to_keep_up_with(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pytest.importorskip("torch")
+    from rtc_agent.engine import loading
+    from rtc_agent.engine.capacity import TickTimes
+
+    reads: list[object] = []
+    load_lm = loading.load_lm
+    monkeypatch.setattr(loading, "tick_times", lambda *_, **__: TickTimes(1, 10.0, 12.0))
+    monkeypatch.setattr(
+        loading, "load_lm", lambda *given, **how: reads.append(given) or load_lm(*given, **how)
+    )
+    told: list[str] = []
+    choice = agents.create_stepper(Settings(agent="demo", device="cpu"), told.append)
+    assert choice.stepper.slots > 1 and choice.stepper.info.agent == "demo"
+    assert len(reads) == 1 and len(told) == len(set(told))
+    choice.stepper.shutdown()
+
+
 def test_a_processor_too_slow_for_the_model_is_told_of() -> None:
     assert agents._slowness(lambda: None) == ""
     assert "Not in real time" in agents._slowness(lambda: time.sleep(0.1))

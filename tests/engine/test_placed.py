@@ -5,14 +5,20 @@ from __future__ import annotations
 import contextlib
 from collections.abc import AsyncIterator
 
-from rtc_agent.engine.local import LocalEngine
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from rtc_agent.engine.lockstep import LockstepStepper
 from rtc_agent.engine.placed import PlacedSession
 from rtc_agent.engine.placing import IN_TIME_S, PACKET_S, WITHIN_S, PacketTimes
+from rtc_agent.engine.prefix_cache import PrefixCache
 from rtc_agent.engine.session import LocalSession
 from rtc_agent.engine.staggered import StaggeredEngine
-from rtc_agent.engine.stepper import FRAME_S, SessionSpec
+from rtc_agent.engine.stepper import FRAME_S, Pcm, SessionSpec
 from rtc_agent.errors import EngineFailed
 from tests.engine.fakes import FakeStepper, NumberedSource, RecordingSink
+from tests.lockstep_model import PROMPTED, noise, parts, run_alone, stepper
 from tests.virtual_clock import InlineRunner, VirtualClock
 
 BANKS = 4
@@ -165,16 +171,18 @@ async def test_beginning_anew_while_packets_are_waited_for_forgets_the_start() -
         assert session.bank == 3 and sink.frames
 
 
-async def test_a_bank_that_cannot_take_it_leaves_it_where_it_is() -> None:
+async def test_a_bank_that_cannot_take_it_leaves_it_where_it_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async with running() as bench:
         session, _, sink = await bench.ready()
         own = session.bank
-        other: LocalEngine = bench.engine.banks[(own + 1) % BANKS]
+        other = bench.engine.banks[(own + 1) % BANKS]
 
         def refused(*_: object) -> LocalSession:
             raise EngineFailed("Not now.")
 
-        other.open_now = refused  # type: ignore[method-assign]
+        monkeypatch.setattr(other, "open_now", refused)
         session.start_at(bench.suiting(other.bank))
         await bench.ticks(3)
         assert session.bank == own and sink.frames and not sink.failures
@@ -187,3 +195,36 @@ async def test_an_end_of_all_banks_reaches_a_call_on_its_way() -> None:
         for bank in bench.engine.banks:
             bank.fail("The device is gone.")
         assert sink.failures == ["The device is gone."]
+
+
+class NoiseSource(PacketedSource):
+    """What `noise` gives, frame by frame."""
+
+    def __init__(self, frames: npt.NDArray[np.float32]) -> None:
+        super().__init__()
+        self.frames = frames
+
+    def reserve(self) -> Pcm:
+        frame: Pcm = self.frames[self.number]
+        return frame
+
+
+async def test_a_call_that_moved_says_what_it_says_where_it_did_not() -> None:
+    clock, frames = VirtualClock(), 8
+    prefixes, model = PrefixCache(1 << 24), parts()
+    steppers = [LockstepStepper(model, 1, prefill_chunk=8, prefixes=prefixes) for _ in range(2)]
+    engine = StaggeredEngine(steppers, clock, InlineRunner(), placing=True)
+    engine.start()
+    source, sink = NoiseSource(noise(5, frames + 30)), RecordingSink()
+    session = await engine.open(PROMPTED, source, sink, "call-test")
+    assert isinstance(session, PlacedSession)
+    await clock.run_for(20 * FRAME_S)
+    prepared_in = session.bank
+    due_s = engine.banks[1 - prepared_in].origin_s - IN_TIME_S - 0.001
+    session.start_at(PacketTimes(due_s, PACKET_S))
+    await clock.run_for((frames + 2) * FRAME_S)
+    assert session.bank != prepared_in and len(sink.frames) > frames
+    alone = run_alone(stepper(1), 0, PROMPTED, source.frames[:frames])
+    for frame, pcm, text in zip(sink.frames, alone.pcm, alone.text, strict=False):
+        assert np.array_equal(frame.pcm, pcm) and frame.text == text
+    await engine.aclose()
