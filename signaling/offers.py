@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from aiohttp import web
-from pydantic import AliasChoices, BaseModel, Field
+from pydantic import AliasChoices, BaseModel, Field, model_validator
 
 from rtc_agent.call.call import Call
 from rtc_agent.call.transport import (
@@ -48,6 +48,16 @@ class Offer(BaseModel):
     request_data: RequestData | None = Field(
         None, validation_alias=AliasChoices("request_data", "requestData")
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _choices_in_their_place(cls, body: Any) -> Any:
+        """Other fields are let pass, as clients have some of their own; a choice that would be
+        ignored is none."""
+        if isinstance(body, dict) and (beside := sorted(body.keys() & RequestData.model_fields)):
+            names = " and ".join(beside)
+            raise ValueError(f"{names} beside request_data would be ignored; put it into that")
+        return body
 
 
 class Candidate(BaseModel):

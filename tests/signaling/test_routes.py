@@ -131,6 +131,17 @@ async def test_a_malformed_offer_is_a_400_that_says_why(
         assert it.bench.engine.status().slots_free == 2
 
 
+async def test_a_choice_in_the_wrong_place_is_refused_instead_of_ignored(
+    aiohttp_client: StartClient,
+) -> None:
+    async with site(aiohttp_client) as it:
+        offer = {"sdp": "v=0", "type": "offer", "persona": "a pirate", "voice": "x"}
+        response = await it.client.post("/api/offer", json=offer)
+        assert response.status == 400
+        message = (await response.json())["error"]["message"]
+        assert "persona and voice beside request_data" in message and "pirate" not in message
+
+
 async def test_a_body_of_a_megabyte_is_refused(aiohttp_client: StartClient) -> None:
     async with site(aiohttp_client) as it:
         status, body, _ = await it.offer(sdp="x" * (1 << 20))
