@@ -77,7 +77,12 @@ class PlacedSession:
             self._task = asyncio.get_running_loop().create_task(self._start())
 
     async def _start(self) -> None:
-        self._place(await first_packets(self._source, self._clock))
+        try:
+            self._place(await first_packets(self._source, self._clock))
+        except Exception:
+            log.exception("a session failed; only its call ends", extra={"call_id": self._call_id})
+            self.inner.close()
+            self._sink.on_failed("The call failed inside the server.")
 
     def start_at(self, times: PacketTimes | None) -> None:
         """As `start`, of a caller whose packets are known to be due then."""

@@ -188,6 +188,22 @@ async def test_a_bank_that_cannot_take_it_leaves_it_where_it_is(
         assert session.bank == own and sink.frames and not sink.failures
 
 
+async def test_a_fault_while_packets_are_waited_for_ends_that_call_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def broken(packets: int) -> PacketTimes | None:
+        raise RuntimeError("broken")
+
+    async with running() as bench:
+        _, _, other = await bench.live(2)
+        session, source, sink = await bench.ready()
+        monkeypatch.setattr(source, "packet_times", broken)
+        session.start()
+        await bench.ticks(3)
+        assert sink.failures == ["The call failed inside the server."]
+        assert not other.failures and sum(bench.free) == 2 * BANKS - 1
+
+
 async def test_an_end_of_all_banks_reaches_a_call_on_its_way() -> None:
     async with running(pieces=50) as bench:
         session, _, sink = await bench.ready()

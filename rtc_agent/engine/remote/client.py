@@ -142,11 +142,12 @@ class RemoteEngine:
     async def _send_start(self, session: RemoteSession) -> None:
         """Where calls choose their bank, once it is known when this one's packets come."""
         packets = None
-        if self._placing and (times := await first_packets(session.source, self._clock)):
-            # Frames are read so much before their tick.
-            packets = times.due_s + self._leads[session.bank].seconds, times.every_s
-        if self._wire is not None:
-            self._wire.send("start", session=session.key, packets=packets)
+        with self._contained(session):
+            if self._placing and (times := await first_packets(session.source, self._clock)):
+                # Frames are read so much before their tick.
+                packets = times.due_s + self._leads[session.bank].seconds, times.every_s
+            if self._wire is not None:
+                self._wire.send("start", session=session.key, packets=packets)
 
     def _send_reopen(self, session: RemoteSession, spec: SessionSpec) -> None:
         if self._wire is not None:
