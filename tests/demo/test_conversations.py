@@ -103,7 +103,7 @@ def test_a_minute_of_silence_brings_the_greeting_and_one_question_at_most() -> N
     [
         ("Your name is Ruby.", "Ruby"),
         ("You are Max, a friendly voice on the phone.", "Max"),
-        ("You like to laugh, and your name is Iris.", "Iris"),
+        ("They call you Iris. You love the sea.", "Iris"),
         ("You are a helpful assistant.", DEFAULT_NAME),
     ],
 )

@@ -50,6 +50,21 @@ _NAMELESS = (
     "You are a friendly voice on the phone.",
     "Be brief and kind.",
 )
+_BEFORE = (
+    *("Be brief and kind.", "Speak slowly.", "You love short answers.", "Be polite."),
+    "You work at the front desk of a small hotel.",
+    "This is a call about a broken machine.",
+    "You help callers of a shop that sells garden tools, and you are patient with them.",
+)
+_AFTER = (
+    *("Be brief.", "Never get angry.", "You like music and the sea.", "Ask how you can help."),
+    "You work for a bank, and callers ask for their cards.",
+    "Speak of nothing but the weather, and say so when you do not know.",
+    "If somebody is sad, be kind. If somebody is in a hurry, be quick.",
+)
+_BEFORE_SHARE, _AFTER_SHARE = 0.25, 0.35
+"""Of personas with a name, those with more text around it: a model that is taught a few texts only
+learns where in them the name stands, and in others finds another."""
 _NAMELESS_SHARE = 0.15
 _SMALL_SHARE = 0.15
 """Of personas in small letters, as people write on a phone."""
@@ -71,9 +86,14 @@ def draw_persona(rng: np.random.Generator) -> tuple[str, str]:
         return _NAMELESS[int(rng.integers(len(_NAMELESS)))], DEFAULT_NAME
     name = NAMES[int(rng.integers(len(NAMES)))]
     text = _NAMED[int(rng.integers(len(_NAMED)))].format(name=name)
+    if rng.random() < _BEFORE_SHARE:
+        text = f"{_BEFORE[int(rng.integers(len(_BEFORE)))]} {text}"
+    if rng.random() < _AFTER_SHARE:
+        text = f"{text} {_AFTER[int(rng.integers(len(_AFTER)))]}"
     return text.lower() if rng.random() < _SMALL_SHARE else text, name
 
 
 def personas() -> tuple[str, ...]:
-    """Every text that `draw_persona` may give, but for those in small letters."""
-    return (*(text.format(name=name) for text in _NAMED for name in NAMES), *_NAMELESS)
+    """Every text that `draw_persona` gives one or several of, but for those in small letters."""
+    named = (text.format(name=name) for text in _NAMED for name in NAMES)
+    return (*named, *_BEFORE, *_AFTER, *_NAMELESS)
