@@ -151,7 +151,9 @@ class RemoteEngine:
 
     def _send_reopen(self, session: RemoteSession, spec: SessionSpec) -> None:
         if self._wire is not None:
-            self._wire.send("reopen", session=session.key, spec=pack_spec(spec))
+            self._wire.send(
+                "reopen", session=session.key, spec=pack_spec(spec), opening=session.opening
+            )
 
     def _send_close(self, session: RemoteSession) -> None:
         self._sessions.pop(session.key, None)
@@ -226,7 +228,7 @@ class RemoteEngine:
     def _tell(self, session: RemoteSession, message: Message) -> None:
         match message["type"]:
             case "ready":
-                session.become_ready()
+                session.become_ready(message["opening"])
             case "live":
                 session.go_live(message["slot"], message["bank"])
             case "skipped":

@@ -113,7 +113,7 @@ class _Client:
                 packets = message["packets"]
                 self.sessions[key].start(None if packets is None else PacketTimes(*packets))
             case "reopen" if key in self.sessions:
-                self.sessions[key].reopen(unpack_spec(message["spec"]))
+                self.sessions[key].reopen(unpack_spec(message["spec"]), message["opening"])
             case "close" if key in self.sessions:
                 self.sessions.pop(key).close()
 
@@ -151,6 +151,8 @@ class _HostedSession:
         self._bank = client.host.engine.banks[0]
         self.slot = 0
         """In the shared memory, which has those of all banks."""
+        self._opening = 0
+        """As `RemoteSession.opening`."""
         self._unheard = 0
         """Frames that were not there in time, of those whose answer is still to come."""
         self._missed = False
@@ -183,8 +185,9 @@ class _HostedSession:
         self._settle(self._session)
         self._client.wire.send("live", session=self._key, slot=self.slot, bank=self._bank.bank)
 
-    def reopen(self, spec: SessionSpec) -> None:
+    def reopen(self, spec: SessionSpec, opening: int) -> None:
         if self._session is not None:
+            self._opening = opening
             self._unheard = 0
             self._fed = False
             self._session.reopen(spec)
@@ -211,7 +214,7 @@ class _HostedSession:
         """A skipped tick's frame is simply never read."""
 
     def on_ready(self) -> None:
-        self._client.wire.send("ready", session=self._key)
+        self._client.wire.send("ready", session=self._key, opening=self._opening)
 
     def on_frame(self, frame: AgentFrame) -> None:
         tick = self._bank.delivered_tick

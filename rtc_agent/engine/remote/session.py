@@ -36,6 +36,8 @@ class RemoteSession:
         self.phase = Phase.OPENING
         self.fed = False
         """Whether a frame of it has been handed over."""
+        self.opening = 0
+        """How often it was reopened, by which what is told of an earlier opening is known."""
         self._starting: asyncio.Task[None] | None = None
         self._send_start = send_start
         self._send_close = send_close
@@ -49,8 +51,9 @@ class RemoteSession:
     def live(self) -> bool:
         return self.phase is Phase.LIVE
 
-    def become_ready(self) -> None:
-        if self.phase in (Phase.OPENING, Phase.REOPENING):
+    def become_ready(self, opening: int) -> None:
+        """The engine has prepared that opening of it, which another may have replaced meanwhile."""
+        if opening == self.opening and self.phase in (Phase.OPENING, Phase.REOPENING):
             self.phase = Phase.READY
             self.sink.on_ready()
 
@@ -68,6 +71,7 @@ class RemoteSession:
         if self.phase is not Phase.CLOSED:
             self.phase = Phase.REOPENING
             self.fed = False
+            self.opening += 1
             self._stop_starting()
             self._send_reopen(self, spec)
 

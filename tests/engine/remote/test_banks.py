@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,7 @@ from rtc_agent.engine.remote.client import LOST, RemoteEngine
 from rtc_agent.engine.remote.host import EngineHost
 from rtc_agent.engine.remote.lead import MOST_S
 from rtc_agent.engine.remote.memory import FrameMemory
+from rtc_agent.engine.remote.wire import Wire
 from rtc_agent.engine.runner import ThreadRunner
 from rtc_agent.engine.staggered import StaggeredEngine
 from rtc_agent.engine.stepper import FRAME_S, Pcm, SessionSpec
@@ -171,3 +173,27 @@ async def test_a_frame_that_an_engine_did_not_wait_for_is_no_frame_lost(tmp_path
         # It went live just before a tick, and nothing was handed over yet.
         await until(lambda: len(sink.frames) >= 4)
         assert sink.skipped == 0 and sink.indices[:3] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("placing", [False, True])
+async def test_beginning_anew_as_the_last_beginning_is_prepared_waits_for_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, placing: bool
+) -> None:
+    async with pair(tmp_path, placing) as it:
+        sink = RecordingSink()
+        session = await it.client.open(SessionSpec(), NumberedSource(), sink, "call")
+        await until(lambda: sink.ready)
+        send = Wire.send
+        crossings = [SessionSpec(persona="a parrot")]
+
+        def crossing(wire: Wire, kind: str, **fields: Any) -> None:
+            send(wire, kind, **fields)
+            if kind == "ready" and crossings:
+                session.reopen(crossings.pop())
+
+        monkeypatch.setattr(Wire, "send", crossing)
+        monkeypatch.setattr(sink, "on_ready", session.start)
+        session.reopen(SessionSpec(persona="a pirate"))
+        await until(lambda: len(sink.frames) > 3)
+        assert sink.indices[:3] == [0, 1, 2]
+        assert any(stepper.specs[-1].persona == "a parrot" for stepper in it.steppers)
