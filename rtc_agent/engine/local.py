@@ -205,14 +205,16 @@ class LocalEngine:
         """
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(LEAVING_S):
-                while not self._slots.free and self._leaving():
+                while not self._slots.free and self.leaving:
                     self._freed.clear()
                     await self._freed.wait()
         if self._failure:
             raise EngineFailed(self._failure, retry_after_s=10)
         return self._slots.take()
 
-    def _leaving(self) -> bool:
+    @property
+    def leaving(self) -> bool:
+        """Whether a session has closed whose slot is not free yet."""
         return any(session.phase is Phase.CLOSED for session in self._sessions.values())
 
     def fail(self, reason: str) -> None:

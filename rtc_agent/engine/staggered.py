@@ -6,13 +6,15 @@ of the bank before. All share one device, on which one piece of work runs at a t
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections.abc import Sequence
 
 from rtc_agent.clock import Clock
 from rtc_agent.engine.banked import BankedStepper
 from rtc_agent.engine.client import EngineStatus, FrameSink, FrameSource
 from rtc_agent.engine.figures import status_of
-from rtc_agent.engine.local import LocalEngine
+from rtc_agent.engine.local import LEAVING_S, LocalEngine
 from rtc_agent.engine.placed import PlacedSession
 from rtc_agent.engine.placing import PacketTimes, offsets_s, soonest
 from rtc_agent.engine.runner import StepRunner, ThreadRunner
@@ -107,12 +109,15 @@ class StaggeredEngine:
     async def _open(
         self, spec: SessionSpec, source: FrameSource, sink: FrameSink, call_id: str
     ) -> LocalSession:
-        for bank in sorted(self.banks, key=lambda bank: -bank.slots_free):
-            try:
-                return await bank.open(spec, source, sink, call_id)
-            except ServerFull:
-                # The next one may have a slot that is about to be left.
-                continue
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LEAVING_S):
+                while True:
+                    for bank in sorted(self.banks, key=lambda bank: -bank.slots_free):
+                        with contextlib.suppress(ServerFull):
+                            return await bank.open(spec, source, sink, call_id)
+                    # One may have been left in a bank before while that of another was waited for.
+                    if not any(bank.slots_free or bank.leaving for bank in self.banks):
+                        break
         raise server_full(self._slots)
 
     async def aclose(self) -> None:

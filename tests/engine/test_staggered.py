@@ -275,6 +275,18 @@ async def test_a_closed_opening_of_another_bank_is_prepared_no_more() -> None:
         assert [stepper.pieces_done for stepper in bench.steppers] == done
 
 
+async def test_a_slot_left_in_a_bank_that_was_full_is_found_by_who_waits_for_anothers() -> None:
+    async with running(2, 1) as bench:
+        calls = sorted(await bench.live(2), key=lambda call: call[0].bank)
+        calls[1][0].close()
+        waiting = [asyncio.create_task(bench.open()) for _ in range(2)]
+        await bench.clock.run_for(0)
+        # The second of them has seen that this bank is full.
+        calls[0][0].close()
+        await bench.ticks(2)
+        assert {(await opened)[0].bank for opened in waiting} == {0, 1}
+
+
 async def test_a_stepper_that_fails_ends_the_calls_of_every_bank_with_its_reason() -> None:
     async with running(2, 2) as bench:
         calls = await bench.live(4)
