@@ -13,7 +13,7 @@ from typing import Protocol, runtime_checkable
 
 from rtc_agent.clock import Clock
 from rtc_agent.engine.client import FrameSource
-from rtc_agent.engine.stepper import FRAME_S
+from rtc_agent.engine.stepper import FRAME_S, FRAME_SAMPLES, SAMPLE_RATE
 
 PACKET_S = 0.02
 """Between a caller's packets, as nearly everybody sends them."""
@@ -37,8 +37,11 @@ class PacketTimes:
     """Seconds between two."""
 
     def wait_s(self, read_s: float) -> float:
-        """How long the newest packet that is here in good time has waited when it is read."""
-        return (read_s - self.due_s - IN_TIME_S) % self.every_s
+        """How long the newest packet that is here in good time has waited when it is read, at that
+        of all ticks of a bank at which it waits least: longer packets than of 20 ms lie differently
+        to each tick of it, and all that differs between banks is this."""
+        samples = round(self.every_s * SAMPLE_RATE)
+        return (read_s - self.due_s - IN_TIME_S) % (gcd(FRAME_SAMPLES, samples) / SAMPLE_RATE)
 
 
 @runtime_checkable
@@ -73,7 +76,8 @@ def soonest(banks: Sequence[Ticking], own: int, times: PacketTimes) -> int:
     """The number of the bank with a free slot whose tick comes soonest after packets; the call's
     own counts as one."""
     open_to_it = [i for i, bank in enumerate(banks) if i == own or bank.slots_free]
-    return min(open_to_it, key=lambda i: (times.wait_s(banks[i].next_tick_s()), i != own))
+    waits_s = {i: round(times.wait_s(banks[i].next_tick_s()), 4) for i in open_to_it}
+    return min(open_to_it, key=lambda i: (waits_s[i], i != own))
 
 
 def offsets_s(banks: int, *, to_packets: bool) -> list[float]:

@@ -61,6 +61,36 @@ def test_no_caller_waits_longer_than_banks_are_apart(due_s: float, banks: int) -
     assert times.wait_s(ticks[chosen].tick_s) <= PACKET_S / banks + 1e-6
 
 
+@given(
+    due_s=st.floats(0, 1_000),
+    every_ms=st.sampled_from([2.5, 5, 10, 20, 30, 40, 60, 120]),
+    banks=st.sampled_from([2, 4]),
+)
+def test_the_bank_is_chosen_by_the_wait_at_all_of_its_ticks(
+    due_s: float, every_ms: float, banks: int
+) -> None:
+    every_s = every_ms / 1e3
+    ticks = [Bank(2_000 + offset_s) for offset_s in offsets_s(banks, to_packets=True)]
+
+    def waited_s(bank: Bank) -> float:
+        """On average, over as many ticks as it takes for packets of any length to lie the same."""
+        reads_s = [bank.tick_s + tick * FRAME_S - due_s - IN_TIME_S for tick in range(6)]
+        return sum(read_s % every_s for read_s in reads_s) / len(reads_s)
+
+    chosen = soonest(ticks, 0, PacketTimes(due_s, every_s))
+    # Where a packet comes at the very moment of a reading, either may be taken for the sooner.
+    apart_s = min(waited_s(bank) for bank in ticks) + 2e-4
+    edge = any(abs((b.tick_s - due_s - IN_TIME_S + 1e-4) % 0.0025) < 2e-4 for b in ticks)
+    assert edge or waited_s(ticks[chosen]) <= apart_s
+
+
+@pytest.mark.parametrize("every_s", [0.0025, 0.005])
+def test_a_call_does_not_move_for_nothing(every_s: float) -> None:
+    ticks = [Bank(2_000 + offset_s) for offset_s in offsets_s(4, to_packets=True)]
+    for own in range(4):
+        assert soonest(ticks, own, PacketTimes(1.0011, every_s)) == own
+
+
 def test_a_bank_without_room_is_none_to_choose_but_for_ones_own() -> None:
     times = PacketTimes(0.0, PACKET_S)
     soon, later, latest = (1.0 + IN_TIME_S + wait_s for wait_s in (0.001, 0.006, 0.011))
