@@ -28,6 +28,11 @@ class HeardSource:
     def attach(self, source: FrameSource) -> None:
         self._source = source
 
+    @property
+    def in_packets(self) -> bool:
+        """As `PacketSource.in_packets`: a stream over a WebSocket is not."""
+        return isinstance(self._source, PacketSource) and self._source.in_packets
+
     def packet_times(self, packets: int) -> PacketTimes | None:
         """As `PacketSource.packet_times`; never known of a transport without packets."""
         source = self._source

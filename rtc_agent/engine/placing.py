@@ -46,7 +46,12 @@ class PacketTimes:
 
 @runtime_checkable
 class PacketSource(FrameSource, Protocol):
-    """A source whose sound comes in packets."""
+    """A source whose sound may come in packets."""
+
+    @property
+    def in_packets(self) -> bool:
+        """Whether it does; there is nothing to wait for otherwise."""
+        ...
 
     def packet_times(self, packets: int) -> PacketTimes | None:
         """None while fewer than so many packets have come."""
@@ -64,7 +69,7 @@ class Ticking(Protocol):
 
 async def first_packets(source: FrameSource, clock: Clock) -> PacketTimes | None:
     """When packets of a caller who has just connected are due; None if none come."""
-    if not isinstance(source, PacketSource):
+    if not isinstance(source, PacketSource) or not source.in_packets:
         return None
     until_s = clock.now() + WITHIN_S
     while (times := source.packet_times(FIRST_PACKETS)) is None and clock.now() < until_s:

@@ -25,6 +25,8 @@ class FrameAligner:
         self._put_back = False
         self.skipped_frames = 0
 
+    in_packets = True
+
     def packet_times(self, packets: int) -> PacketTimes | None:
         """As `PacketSource.packet_times`."""
         return None if self.receiver is None else self.receiver.packet_times(packets)

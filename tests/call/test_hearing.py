@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from rtc_agent.call.hearing import HeardSource
-from rtc_agent.engine.placing import PACKET_S, PacketTimes
+from rtc_agent.engine.placing import PACKET_S, PacketTimes, first_packets
 from tests.engine.fakes import NumberedSource
 from tests.engine.test_placed import PacketedSource
+from tests.virtual_clock import VirtualClock
 
 
 def test_packets_are_the_transports() -> None:
@@ -13,9 +16,17 @@ def test_packets_are_the_transports() -> None:
     assert heard.packet_times(1) is None
     heard.attach(NumberedSource())
     # A stream has none.
-    assert heard.packet_times(1) is None
+    assert heard.packet_times(1) is None and not heard.in_packets
     source = PacketedSource()
     heard.attach(source)
     source.times = PacketTimes(3.0, PACKET_S)
     heard.muted = True
-    assert heard.packet_times(1) == source.times
+    assert heard.packet_times(1) == source.times and heard.in_packets
+
+
+async def test_packets_of_a_stream_are_not_waited_for() -> None:
+    heard = HeardSource()
+    heard.attach(NumberedSource())
+    # On a clock that stands still, waiting would never end.
+    async with asyncio.timeout(5):
+        assert await first_packets(heard, VirtualClock()) is None

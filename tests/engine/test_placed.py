@@ -27,6 +27,7 @@ BANKS = 4
 class PacketedSource(NumberedSource):
     """Says when its packets are due, once it is told."""
 
+    in_packets = True
     times: PacketTimes | None = None
 
     def packet_times(self, packets: int) -> PacketTimes | None:

@@ -109,6 +109,8 @@ def test_a_call_stays_where_it_is_as_well_off() -> None:
 class Arriving(NumberedSource):
     """Packets come one after another on a virtual clock."""
 
+    in_packets = True
+
     def __init__(self, clock: VirtualClock, first_s: float) -> None:
         super().__init__()
         self.clock, self.first_s = clock, first_s
