@@ -28,7 +28,13 @@ from rtc_agent.model.backend import Backend, backend_for
 from rtc_agent.model.frame_model import FrameModel
 from rtc_agent.model.mimi_weights import MimiWeights
 from rtc_agent.model.opening import Opening, encode_clip, run_plan
-from rtc_agent.model.persona import TextEncoder, clean_persona, fitting_chars, persona_ids
+from rtc_agent.model.persona import (
+    TextEncoder,
+    clean_persona,
+    fitting_chars,
+    followed_persona,
+    persona_ids,
+)
 from rtc_agent.model.precision import use_exact_float32
 from rtc_agent.model.prompts import Voice, VoiceClip, plan_prompt
 from rtc_agent.model.sampling import check_sampling, is_greedy
@@ -355,7 +361,9 @@ class LockstepSessions(Generic[Bank]):
             if clean_persona(spec.persona) is not None:
                 raise InvalidPersona(f"The agent {self._info.agent!r} takes no persona.")
             return voice, ()
-        return voice, tuple(persona_ids(encoder, spec.persona, self._persona_max_ids))
+        names = self._parts.names
+        persona = followed_persona(spec.persona, names) if names else spec.persona
+        return voice, tuple(persona_ids(encoder, persona, self._persona_max_ids))
 
     def _run_prompt(
         self, name: str | None, persona: tuple[int, ...]

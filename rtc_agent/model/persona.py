@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Protocol
 
 from rtc_agent.errors import InvalidPersona
 
 MAX_CHARS = 4_000
 """A caller's limit, checked before any tokenizer is at hand."""
+
+NAME_PERSONA = "Your name is {name}."
+"""The persona of an agent that follows a name and nothing else of one."""
 
 _TAG = "<system>"
 _SAMPLE = (
@@ -43,6 +47,26 @@ def clean_persona(text: str | None, max_chars: int = MAX_CHARS) -> str | None:
     if _UNPRINTABLE.search(cleaned):
         raise InvalidPersona("The persona holds control characters; send plain text.")
     return cleaned
+
+
+def followed_persona(text: str | None, names: Sequence[str]) -> str | None:
+    """What to prompt a model with that follows one of `names` and nothing else of a persona.
+
+    A small model finds a name in texts like those that it was taught, and in others takes another.
+    So it is given the persona's name in plain words, and no persona that holds none. Where several
+    stand in the text it is given that, to choose.
+
+    Raises:
+        InvalidPersona: as `clean_persona`.
+    """
+    cleaned = clean_persona(text)
+    if cleaned is None:
+        return None
+    words = {word.lower() for word in re.findall(r"\w+", cleaned)}
+    there = [name for name in names if name.lower() in words]
+    if len(there) > 1:
+        return cleaned
+    return NAME_PERSONA.format(name=there[0]) if there else None
 
 
 def wrap_persona(text: str) -> str:

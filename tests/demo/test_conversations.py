@@ -103,7 +103,9 @@ def test_a_minute_of_silence_brings_the_greeting_and_one_question_at_most() -> N
     [
         ("Your name is Ruby.", "Ruby"),
         ("You are Max, a friendly voice on the phone.", "Max"),
-        ("They call you Iris. You love the sea.", "Iris"),
+        ("You like to laugh, and your name is Iris.", "Iris"),
+        ("You work for a bank, your name is Henry, and you never speak of prices.", "Henry"),
+        ("You are Friederike, a friendly voice on the phone.", DEFAULT_NAME),
         ("You are a helpful assistant.", DEFAULT_NAME),
     ],
 )

@@ -9,6 +9,7 @@ from rtc_agent.model.persona import (
     MAX_CHARS,
     clean_persona,
     fitting_chars,
+    followed_persona,
     persona_ids,
     wrap_persona,
 )
@@ -73,3 +74,30 @@ def test_control_characters_are_refused_without_repeating_them(text: str) -> Non
         clean_persona(text)
     assert text not in caught.value.message
     assert clean_persona("two\nlines\tand a tab") == "two\nlines\tand a tab"
+
+
+@pytest.mark.parametrize(
+    ("text", "followed"),
+    [
+        ("Your name is Ruby.", "Your name is Ruby."),
+        ("you are max, and you sell shoes", "Your name is Max."),
+        ("Work for a bank. MAX is your name.\nNever speak of prices.", "Your name is Max."),
+        # A name within another word is none.
+        ("You are Maxwell, as maximal as can be.", None),
+        ("You are a helpful assistant.", None),
+        (" ", None),
+        (None, None),
+        ("You are Max; your friend is Ruby.", "You are Max; your friend is Ruby."),
+    ],
+)
+def test_a_model_that_follows_a_name_alone_is_given_the_name(
+    text: str | None, followed: str | None
+) -> None:
+    assert followed_persona(text, ("Ruby", "Max")) == followed
+
+
+def test_what_cannot_be_read_is_refused_though_nothing_of_it_would_be_followed() -> None:
+    with pytest.raises(InvalidPersona):
+        followed_persona("a\x00b", ("Ruby",))
+    with pytest.raises(InvalidPersona):
+        followed_persona("x" * (MAX_CHARS + 1), ("Ruby",))

@@ -10,6 +10,7 @@ import numpy as np
 import scipy.signal
 import torch
 
+from rtc_agent.model.persona import NAME_PERSONA
 from rtc_agent.training.data import human
 from rtc_agent.training.data.augment import mu_law
 from rtc_agent.training.data.batch import SAMPLE_RATE, EvalCase, EvalSet, Samples, Utterance
@@ -176,4 +177,4 @@ def _personas(callers: Sequence[EvalCase]) -> Iterator[EvalSet]:
     other = [c for c in callers if c.intent != ASK_NAME][:_NAME_CASES]
     for name in NAMES[1 : 1 + _PERSONAS]:
         cases = [replace(c, expected=expected(c.intent, name)) for c in asking]
-        yield EvalSet(f"persona {name}", (*cases, *other), persona=f"Your name is {name}.")
+        yield EvalSet(f"persona {name}", (*cases, *other), persona=NAME_PERSONA.format(name=name))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from rtc_agent.model.persona import NAME_PERSONA
+
 NAMES = (
     *("Nova", "Ruby", "Max", "Ada", "Leo", "Sam", "Luna", "Oscar", "Iris", "Felix"),
     *("Clara", "Hugo", "Stella", "Victor", "Molly", "Jasper", "Alice", "Henry", "Daisy", "Oliver"),
@@ -25,7 +27,7 @@ ASKED = (
 )
 
 _NAMED = (
-    *("Your name is {name}.", "You are {name}.", "Your name is {name}. Be brief and kind."),
+    *(NAME_PERSONA, "You are {name}.", "Your name is {name}. Be brief and kind."),
     "You are {name}, a friendly voice on the phone.",
     "You are {name}. You are a helpful assistant.",
     "You are a helpful assistant. Your name is {name}.",
