@@ -103,6 +103,8 @@ class PlacedSession:
             )
             self._go_live()
             return
+        # The copy alone would halve what openings are said to take.
+        moved.opening_s = self.inner.opening_s
         self.inner.close()
         self._inner = moved
 

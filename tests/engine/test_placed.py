@@ -205,6 +205,20 @@ async def test_a_fault_while_packets_are_waited_for_ends_that_call_alone(
         assert not other.failures and sum(bench.free) == 2 * BANKS - 1
 
 
+async def test_preparing_a_call_that_moved_took_what_the_prompt_and_the_copy_did() -> None:
+    async with running(pieces=2) as bench:
+        for stepper in bench.steppers:
+            stepper.on_piece = lambda: bench.clock.advance(0.01)
+        session, _, _ = await bench.ready()
+        other = (session.bank + 1) % BANKS
+        bench.steppers[other].pieces = 1
+        session.start_at(bench.suiting(other))
+        await bench.ticks(2)
+        assert session.bank == other
+        status = bench.engine.status()
+        assert (status.open_ms_p50, status.open_ms_p99) == pytest.approx((25, 30), abs=1)
+
+
 async def test_an_end_of_all_banks_reaches_a_call_on_its_way() -> None:
     async with running(pieces=50) as bench:
         session, _, sink = await bench.ready()
