@@ -27,6 +27,7 @@ from rtc_agent.engine.stepper import (
     SessionSpec,
     StepperInfo,
     StepResult,
+    opens_at_once,
 )
 from rtc_agent.engine.tick import Tick, TickClock
 from rtc_agent.engine.turns import DeviceTurns
@@ -166,6 +167,10 @@ class LocalEngine:
             self._stepper.check(spec)
         lease = await self._take_slot()
         return self._open_in(lease, spec, source, sink, call_id)
+
+    def opens_at_once(self, spec: SessionSpec) -> bool:
+        """Whether a session of that spec would have no prompt to run."""
+        return opens_at_once(self._stepper, spec)
 
     def open_now(
         self, spec: SessionSpec, source: FrameSource, sink: FrameSink, call_id: str

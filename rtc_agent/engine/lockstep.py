@@ -240,6 +240,11 @@ class LockstepSessions(Generic[Bank]):
         check_sampling(spec.sampling)
         self._prompt_key(spec)
 
+    def keeps(self, spec: SessionSpec) -> bool:
+        """As `KeepingStepper.keeps`."""
+        voice, persona = self._prompt_key(spec)
+        return (voice is None and not persona) or (voice, persona) in self.prefixes
+
     def open(self, slot: int, spec: SessionSpec) -> Iterator[None]:
         """As `FrameStepper.open`: the prompt in chunks, or nothing but a copy if it is kept."""
         if not 0 <= slot < self._slots or slot in self._sessions:

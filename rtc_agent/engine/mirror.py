@@ -15,6 +15,7 @@ from rtc_agent.engine.stepper import (
     SessionSpec,
     StepperInfo,
     StepResult,
+    opens_at_once,
 )
 
 DESCRIPTION = (
@@ -48,6 +49,9 @@ class MirrorStepper:
 
     def check(self, spec: SessionSpec) -> None:
         self._model.check(spec)
+
+    def keeps(self, spec: SessionSpec) -> bool:
+        return opens_at_once(self._model, spec)
 
     def open(self, slot: int, spec: SessionSpec) -> Iterator[None]:
         self._heard[:, slot] = 0

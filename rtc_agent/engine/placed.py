@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from rtc_agent.clock import Clock
@@ -77,22 +78,30 @@ class PlacedSession:
             self._task = asyncio.get_running_loop().create_task(self._start())
 
     async def _start(self) -> None:
-        try:
+        with self._contained():
             self._place(await first_packets(self._source, self._clock))
-        except Exception:
-            log.exception("a session failed; only its call ends", extra={"call_id": self._call_id})
-            self.inner.close()
-            self._sink.on_failed("The call failed inside the server.")
 
     def start_at(self, times: PacketTimes | None) -> None:
         """As `start`, of a caller whose packets are known to be due then."""
         if self.inner.ready and not self._starting:
             self._starting = True
-            self._place(times)
+            with self._contained():
+                self._place(times)
+
+    @contextlib.contextmanager
+    def _contained(self) -> Iterator[None]:
+        """What goes wrong in one call ends that call, and no other."""
+        try:
+            yield
+        except Exception:
+            log.exception("a session failed; only its call ends", extra={"call_id": self._call_id})
+            self.inner.close()
+            self._sink.on_failed("The call failed inside the server.")
 
     def _place(self, times: PacketTimes | None) -> None:
         bank = None if times is None else self._other_bank(self.inner, times)
-        if bank is None:
+        if bank is None or not bank.opens_at_once(self._spec):
+            # A prompt that was let go of since would be run again, where many begin at once.
             self._go_live()
             return
         try:

@@ -18,6 +18,9 @@ class PrefixCache:
         self._entries: OrderedDict[PromptKey, Opening] = OrderedDict()
         self._bytes = 0
 
+    def __contains__(self, key: PromptKey) -> bool:
+        return key in self._entries
+
     def __len__(self) -> int:
         return len(self._entries)
 

@@ -179,3 +179,17 @@ class PipelinedStepper(FrameStepper, Protocol):
         gives the step's result; it may run while another `begin` or `open` does, in the order of
         the steps, and before any `close`."""
         ...
+
+
+@runtime_checkable
+class KeepingStepper(FrameStepper, Protocol):
+    """A stepper that keeps the prompts of sessions that were opened lately."""
+
+    def keeps(self, spec: SessionSpec) -> bool:
+        """Whether `open` would copy a prompt that was run before, or has none to run."""
+        ...
+
+
+def opens_at_once(stepper: FrameStepper, spec: SessionSpec) -> bool:
+    """Whether opening a slot for this spec runs no prompt. Quick, callable from any thread."""
+    return not isinstance(stepper, KeepingStepper) or stepper.keeps(spec)

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pytest
 
 from rtc_agent.engine.lockstep import LockstepStepper
+from rtc_agent.engine.mirror import MirrorStepper
 from rtc_agent.engine.placed import PlacedSession
 from rtc_agent.engine.placing import IN_TIME_S, PACKET_S, WITHIN_S, PacketTimes
 from rtc_agent.engine.prefix_cache import PrefixCache
@@ -259,3 +260,45 @@ async def test_a_call_that_moved_says_what_it_says_where_it_did_not() -> None:
     for frame, pcm, text in zip(sink.frames, alone.pcm, alone.text, strict=False):
         assert np.array_equal(frame.pcm, pcm) and frame.text == text
     await engine.aclose()
+
+
+async def test_a_call_whose_prompt_would_have_to_be_run_again_stays() -> None:
+    clock, prefixes, model = VirtualClock(), PrefixCache(1 << 24), parts()
+    steppers = [
+        MirrorStepper(LockstepStepper(model, 1, prefill_chunk=8, prefixes=prefixes))
+        for _ in range(2)
+    ]
+    engine = StaggeredEngine(steppers, clock, InlineRunner(), placing=True)
+    engine.start()
+    for kept in (False, True):
+        sink = RecordingSink()
+        session = await engine.open(PROMPTED, PacketedSource(), sink, "call-test")
+        assert isinstance(session, PlacedSession)
+        await clock.run_for(20 * FRAME_S)
+        prepared_in = session.bank
+        if not kept:
+            prefixes.clear()
+        due_s = engine.banks[1 - prepared_in].origin_s - IN_TIME_S - 0.001
+        session.start_at(PacketTimes(due_s, PACKET_S))
+        await clock.run_for(4 * FRAME_S)
+        assert (session.bank != prepared_in) is kept and sink.frames
+        session.close()
+        await clock.run_for(2 * FRAME_S)
+    await engine.aclose()
+
+
+async def test_a_fault_on_the_way_to_another_bank_ends_that_call_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("broken")
+
+    async with running() as bench:
+        _, _, other = await bench.live(2)
+        session, _, sink = await bench.ready()
+        bank = bench.engine.banks[(session.bank + 1) % BANKS]
+        monkeypatch.setattr(bank, "open_now", broken)
+        session.start_at(bench.suiting(bank.bank))
+        await bench.ticks(3)
+        assert sink.failures == ["The call failed inside the server."]
+        assert not other.failures and sum(bench.free) == 2 * BANKS - 1
