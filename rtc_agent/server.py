@@ -82,5 +82,4 @@ async def _load(settings: Settings, engine: PendingEngine, clock: Clock) -> None
     settle()
     local.start()
     engine.become(local)
-    if choice.notice:
-        log.info("%s", choice.notice)
+    choice.tell(log)

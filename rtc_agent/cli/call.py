@@ -31,6 +31,12 @@ def call(
     persona: Annotated[
         str | None, typer.Option(help="Who the agent is to be, in plain words.")
     ] = None,
+    leading: Annotated[
+        float,
+        typer.Option(
+            min=0, max=3_600, help="Seconds to say nothing before the file, for the greeting."
+        ),
+    ] = 0.0,
     trailing: Annotated[
         float,
         typer.Option(min=0, max=86_400, help="Seconds to go on recording after the file's end."),
@@ -43,7 +49,8 @@ def call(
 ) -> None:
     """Play a file to the agent in real time and record what it answers.
 
-    The recording is as long as the file (and --trailing), and keeps the delay a listener has.
+    The recording is as long as the file (with --leading and --trailing), and keeps the delay a
+    listener has.
     Exit status: 0 all was played and recorded; 1 the call did not come up or broke off;
     2 refused, unreachable, or a file that cannot be used.
     A key for the server is read from RTC_AGENT_KEY; SSL_CERT_FILE names a certificate to trust.
@@ -60,6 +67,7 @@ def call(
             transcript=transcript,
             voice=voice,
             persona=persona,
+            leading_s=leading,
             trailing_s=trailing,
             ice=await ice_for(url, ice_host, relay),
         )

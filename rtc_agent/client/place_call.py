@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -36,6 +37,8 @@ class CallOrder:
     transcript: Path | None = None
     voice: str | None = None
     persona: str | None = None
+    leading_s: float = 0.0
+    """How long to say nothing before the file: what begins at once cuts the greeting short."""
     trailing_s: float = 0.0
     """How long to go on listening after the file's end."""
     codec: str = "opus"
@@ -50,7 +53,7 @@ class CallReport:
     connect_ms: float
     ready_ms: float
     duration_s: float
-    """Of the recording: the file's length and the trailing time."""
+    """Of the recording: the file's length, the leading and the trailing time."""
     frames: int
     """80 ms frames' worth of agent audio that arrived in that time."""
     lost_packets: int
@@ -76,9 +79,9 @@ class CallReport:
 
 
 async def place_call(order: CallOrder) -> CallReport:
-    """Make the call. The recording is as long as the file and the trailing time together, and
-    lies beside the file: what it holds at second t is what a listener heard t seconds after the
-    file began. When the call breaks off, what there is is still written.
+    """Make the call. The recording is as long as the leading time, the file and the trailing time
+    together: what it holds at second t is what a listener heard t seconds after the first of them
+    began. When the call breaks off, what there is is still written.
 
     Raises:
         BadAudioFile: the input cannot be read or the output not written.
@@ -88,13 +91,14 @@ async def place_call(order: CallOrder) -> CallReport:
     # Nobody should learn after a long call that it cannot be kept.
     require_writable(order.output)
     with WavReader(order.input) as reader:
-        pieces = require_samples(reader.blocks(), order.input)
+        leading = np.zeros(samples_in(order.leading_s), np.float32)
+        pieces = itertools.chain([leading], require_samples(reader.blocks(), order.input))
         async with CallClient(signaling, codec=order.codec, ice=order.ice) as client:
             await client.connect()
             await client.wait_ready()
             origin_s = client.play(EncodedSource(pieces, client.encoder))
             whole = await client.wait_said()
-            samples = reader.samples + samples_in(order.trailing_s)
+            samples = len(leading) + reader.samples + samples_in(order.trailing_s)
             end_s = origin_s + samples / SAMPLE_RATE
             complete = whole and await client.wait_until(end_s)
             if complete:

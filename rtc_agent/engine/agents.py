@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rtc_agent.config import Agent, Settings
-from rtc_agent.engine.banked import BankedStepper
+from rtc_agent.engine.banked import BankedStepper, MeasurableStepper
 from rtc_agent.engine.echo import EchoStepper
 from rtc_agent.engine.stepper import FRAME_S, FrameStepper
 from rtc_agent.errors import CheckpointError, ConfigError, MissingDependency
@@ -34,6 +35,13 @@ class Choice:
 
     stepper: FrameStepper
     notice: str = ""
+    too_slow: bool = False
+    """The notice says that calls will not be kept up with."""
+
+    def tell(self, log: logging.Logger) -> None:
+        """Log the notice, if there is one."""
+        if self.notice:
+            log.log(logging.WARNING if self.too_slow else logging.INFO, "%s", self.notice)
 
 
 def create_stepper(
@@ -74,7 +82,7 @@ def create_stepper(
     folder = _folder(settings)
     stepper, notice = loading.folder_stepper(settings, folder, settings.agent, report, live)
     if live and choose_device(settings.device).type == "cpu":
-        notice = _slowness(stepper.rehearse)
+        return _timed(stepper)
     return Choice(stepper, notice)
 
 
@@ -97,9 +105,17 @@ def _demo(settings: Settings, folder: Path, report: Report, live: bool) -> Choic
     told = "sessions" in settings.model_fields_set
     settings = settings.model_copy(update={"device": device})
     if device == "cpu" and not told:
-        return Choice(*loading.affordable_stepper(settings, folder, "demo", report))
+        return loading.affordable_stepper(settings, folder, "demo", report)
     stepper, notice = loading.folder_stepper(settings, folder, "demo", report, live)
-    return Choice(stepper, _slowness(stepper.rehearse) if live and device == "cpu" else notice)
+    if not live or device != "cpu":
+        return Choice(stepper, notice)
+    return _timed(stepper)
+
+
+def _timed(stepper: MeasurableStepper) -> Choice:
+    """A processor's stepper, and whether it keeps up."""
+    slowness = _slowness(stepper.rehearse)
+    return Choice(stepper, slowness, too_slow=bool(slowness))
 
 
 def _slowness(rehearse: Callable[[], None]) -> str:

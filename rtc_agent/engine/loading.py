@@ -11,7 +11,7 @@ from typing import TypeVar
 import torch
 
 from rtc_agent.config import Settings
-from rtc_agent.engine.agents import Report
+from rtc_agent.engine.agents import Choice, Report
 from rtc_agent.engine.banked import BankedStepper, MeasurableBanks
 from rtc_agent.engine.capacity import BUDGET_MS, fitting_stepper, lowered_notice, tick_times
 from rtc_agent.engine.devices import choose_device, usual_dtype
@@ -241,9 +241,7 @@ def _fitting(
     return stepper, lowered_notice(settings.sessions, times)
 
 
-def affordable_stepper(
-    settings: Settings, path: Path, agent: str, report: Report
-) -> tuple[AnyStepper, str]:
+def affordable_stepper(settings: Settings, path: Path, agent: str, report: Report) -> Choice:
     """As `folder_stepper`, on a processor, for no more sessions than it keeps up with.
 
     Rows are computed one after another there, so one that is timed tells what any number takes.
@@ -257,7 +255,8 @@ def affordable_stepper(
     fitting = max(1, min(asked, int(BUDGET_MS * _CPU_SHARE / times.p50)))
     banks = min(settings.banks, fitting)
     notices = []
-    if times.p50 > BUDGET_MS:
+    too_slow = times.p50 > BUDGET_MS
+    if too_slow:
         notices.append(
             f"Not in real time: a step takes this processor {times.p50:.0f} ms, and "
             f"{BUDGET_MS:.0f} are there. Choose a faster one, or --agent tiny or echo."
@@ -270,11 +269,11 @@ def affordable_stepper(
         )
     notice = " ".join(notices)
     if fitting == 1:
-        return stepper, notice
+        return Choice(stepper, notice, too_slow)
     stepper.shutdown()
     some = settings.model_copy(update={"sessions": fitting // banks * banks, "banks": banks})
     _room(some, folder.parts.lm.device, folder.parts.spec)
-    return folder.stepper(some, some.sessions), notice
+    return Choice(folder.stepper(some, some.sessions), notice, too_slow)
 
 
 def _preparing(sessions: int) -> str:

@@ -20,6 +20,12 @@ _SAMPLE = (
     "time, and you repeat names and dates to be sure that you have understood them."
 )
 """Plain English, as personas are written in it."""
+_WORD = re.compile(r"\b(\w+)\b(?!['’]s\b)")
+"""*Nova's sister* is not Nova."""
+_SAID = re.compile(
+    rf"\b(?:name is|name:|you are|you're|be|called|call you|as)\s+{_WORD.pattern}", re.IGNORECASE
+)
+"""An agent's name, after what precedes it in a persona."""
 _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 
 
@@ -53,8 +59,9 @@ def followed_persona(text: str | None, names: Sequence[str]) -> str | None:
     """What to prompt a model with that follows one of `names` and nothing else of a persona.
 
     A small model finds a name in texts like those that it was taught, and in others takes another.
-    So it is given the persona's name in plain words, and no persona that holds none. Where several
-    stand in the text it is given that, to choose.
+    So it is given the persona's name in plain words, and no persona that holds none. Of several, it
+    is the first that is said to be the agent's, as in "you are Ruby", else the first one. One in
+    small letters counts only if it is said so: some names are words as well.
 
     Raises:
         InvalidPersona: as `clean_persona`.
@@ -62,11 +69,11 @@ def followed_persona(text: str | None, names: Sequence[str]) -> str | None:
     cleaned = clean_persona(text)
     if cleaned is None:
         return None
-    words = {word.lower() for word in re.findall(r"\w+", cleaned)}
-    there = [name for name in names if name.lower() in words]
-    if len(there) > 1:
-        return cleaned
-    return NAME_PERSONA.format(name=there[0]) if there else None
+    known = {name.lower(): name for name in names}
+    said = [match[1].lower() for match in _SAID.finditer(cleaned)]
+    written = [word.lower() for word in _WORD.findall(cleaned) if word[0].isupper()]
+    name = next((known[word] for word in (*said, *written) if word in known), None)
+    return None if name is None else NAME_PERSONA.format(name=name)
 
 
 def wrap_persona(text: str) -> str:

@@ -37,8 +37,7 @@ async def run(settings: Settings, socket: Path, memory_fd: int) -> None:
     host = EngineHost(engine, FrameMemory(memory_fd, settings.sessions))
     await host.start(socket)
     watch = asyncio.create_task(_watch_for_hang(engine))
-    if choice.notice:
-        log.info("%s", choice.notice)
+    choice.tell(log)
     tell_parent("ready")
     try:
         await until_stopped()

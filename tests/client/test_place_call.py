@@ -58,6 +58,16 @@ async def test_trailing_time_catches_the_end(speech_wav: Path) -> None:
     assert not report.reply_cut
 
 
+async def test_leading_time_is_left_to_the_greeting(speech_wav: Path) -> None:
+    async with serving(Reflector()) as url:
+        report = await place_call(order(url, speech_wav, leading_s=0.5))
+    sent, heard = load_wav(speech_wav), load_wav(speech_wav.with_name("out.wav"))
+    assert len(heard) == len(sent) + 12_000 and report.duration_s == pytest.approx(2.3)
+    # What is heard ends with the recording, and so before the file's own end.
+    match, delay = best_match(sent[:24_000], heard)
+    assert match >= 0.9 and 0.5 <= delay / 24_000 <= 0.9
+
+
 async def test_the_file_starts_when_the_agent_is_ready_and_not_before(speech_wav: Path) -> None:
     async with serving(Reflector(ready_after_s=0.4)) as url:
         report = await place_call(order(url, speech_wav))

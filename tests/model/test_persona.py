@@ -87,7 +87,15 @@ def test_control_characters_are_refused_without_repeating_them(text: str) -> Non
         ("You are a helpful assistant.", None),
         (" ", None),
         (None, None),
-        ("You are Max; your friend is Ruby.", "You are Max; your friend is Ruby."),
+        ("You are Max; your friend is Ruby.", "Your name is Max."),
+        ("Ruby is your friend. Your name is Max.", "Your name is Max."),
+        ("You're not Ruby, you're Max.", "Your name is Max."),
+        ("You are Ruby's sister Max.", "Your name is Max."),
+        ("Be Max, short for Ruby.", "Your name is Max."),
+        ("Max and Ruby run a hotel.", "Your name is Max."),
+        ("your name is ruby", "Your name is Ruby."),
+        ("Take the max of two numbers.", None),
+        ("Take the max of two numbers and be Ruby.", "Your name is Ruby."),
     ],
 )
 def test_a_model_that_follows_a_name_alone_is_given_the_name(

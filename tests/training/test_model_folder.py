@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from dataclasses import replace
 from pathlib import Path
 
@@ -108,13 +109,20 @@ def test_a_processor_is_given_no_more_calls_than_it_keeps_up_with(
     assert count == 1 and "Banks: 1 instead of 2" in notice and "--sessions 2" in notice
 
 
-def test_only_calls_need_to_be_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_calls_need_to_be_in_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     write_small_model(tmp_path)
     monkeypatch.setattr(agents, "FRAME_S", 0.0)
     settings = Settings(agent="demo", model=tmp_path, sessions=1)
     told: list[str] = []
-    assert "Not in real time" in agents.create_stepper(settings, told.append).notice
-    assert agents.create_stepper(settings, live=False).notice == ""
+    slow = agents.create_stepper(settings, told.append)
+    slow.tell(logging.getLogger("rtc_agent"))
+    assert "Not in real time" in slow.notice
+    # Whoever has started it so should not have to look for that among the rest.
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    idle = agents.create_stepper(settings, live=False)
+    assert idle.notice == "" and not idle.too_slow
     assert "preparing one session" in told
 
 

@@ -112,9 +112,7 @@ async def test_an_agent_that_knows_names_alone_is_offered_those(
     server.info |= PERSONA_AGENT | {"persona_names": ["Nova", "Ruby", "Max"]}
     await open_page(page, server.url)
     await expect(page.locator("#personas button")).to_have_text(["Nova", "Ruby", "Max"])
-    await expect(page.locator("#persona-names")).to_contain_text(
-        "It goes by Nova, Ruby, Max, written as here."
-    )
+    await expect(page.locator("#persona-names")).to_contain_text("It goes by Nova, Ruby, Max.")
     persona = page.get_by_role("textbox", name="Persona")
     await expect(persona).to_have_attribute("placeholder", "Your name is Nova.")
     await page.get_by_role("button", name="Ruby").click()

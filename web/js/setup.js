@@ -41,7 +41,7 @@ function showPersona(maxChars, wanted, names) {
   limit = maxChars;
   element("persona-names").hidden = names.length === 0;
   element("persona-names").textContent =
-    `This agent takes its name from the persona and nothing else of it. It goes by ${names.join(", ")}, written as here.`;
+    `This agent takes its name from the persona and nothing else of it. It goes by ${names.join(", ")}.`;
   const field = element("persona");
   if (names.length) field.placeholder = calledBy(names[0]).text;
   if (wanted && !field.value) field.value = limit ? wanted.slice(0, limit) : wanted;
