@@ -230,7 +230,7 @@ class RemoteEngine:
             case "ready":
                 session.become_ready(message["opening"])
             case "live":
-                session.go_live(message["slot"], message["bank"])
+                session.go_live(message["slot"], message["bank"], message["lease"])
             case "skipped":
                 session.sink.on_skipped(message["frames"])
             case "notice":
@@ -277,7 +277,8 @@ class RemoteEngine:
                 for _ in range(tick.skipped):
                     session.source.skip()
             session.fed = True
-            self._memory.put_caller(session.slot, tick.index, session.source.reserve())
+            frame = session.source.reserve()
+            self._memory.put_caller(session.slot, tick.index, session.lease, frame)
             session.source.commit()
 
     @contextlib.contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,8 @@ class EngineHost:
     def __init__(self, engine: Engine, memory: FrameMemory) -> None:
         self.engine = engine
         self.memory = memory
+        self.leases = itertools.count(1)
+        """Numbers of sessions' times in a slot."""
         self._clients: set[_Client] = set()
         self._server: asyncio.Server | None = None
         self._status_task: asyncio.Task[None] | None = None
@@ -151,6 +154,7 @@ class _HostedSession:
         self._bank = client.host.engine.banks[0]
         self.slot = 0
         """In the shared memory, which has those of all banks."""
+        self._lease = 0
         self._opening = 0
         """As `RemoteSession.opening`."""
         self._unheard = 0
@@ -169,6 +173,7 @@ class _HostedSession:
     def _settle(self, session: BankSession) -> None:
         self._bank = self._client.host.engine.banks[session.bank]
         self.slot = self._bank.first_slot + session.slot
+        self._lease = next(self._client.host.leases)
         self._client.host.memory.clear(self.slot)
 
     def start(self, packets: PacketTimes | None) -> None:
@@ -183,7 +188,13 @@ class _HostedSession:
         if self._session is None or not self._session.ready:
             return
         self._settle(self._session)
-        self._client.wire.send("live", session=self._key, slot=self.slot, bank=self._bank.bank)
+        self._client.wire.send(
+            "live",
+            session=self._key,
+            slot=self.slot,
+            bank=self._bank.bank,
+            lease=self._lease,
+        )
 
     def reopen(self, spec: SessionSpec, opening: int) -> None:
         if self._session is not None:
@@ -197,7 +208,7 @@ class _HostedSession:
             self._session.close()
 
     def reserve(self) -> Pcm:
-        frame = self._client.host.memory.caller(self.slot, self._bank.tick_index)
+        frame = self._client.host.memory.caller(self.slot, self._bank.tick_index, self._lease)
         self._fed |= frame is not None
         self._missed = self._fed and frame is None
         self._unheard += self._missed

@@ -2,7 +2,8 @@
 
 Each slot has a ring of caller frames, written by the process that holds the call, and one of agent
 frames, written by the engine. An entry carries the tick it belongs to, written after its samples,
-so a reader that finds the tick finds the whole frame.
+so a reader that finds the tick finds the whole frame; and a caller's the lease under which its
+session has the slot, for a process that was not scheduled may not know yet that it has it no more.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from rtc_agent.engine.stepper import FRAME_SAMPLES, Pcm
 RING = 4
 """Frames a ring holds: the one in hand, and three for a process that is scheduled late."""
 NO_TICK = -1
-_ENTRY = np.dtype([("tick", np.int64), ("pcm", np.float32, FRAME_SAMPLES)])
+_ENTRY = np.dtype([("tick", np.int64), ("lease", np.int64), ("pcm", np.float32, FRAME_SAMPLES)])
 
 
 def create(slots: int) -> int:
@@ -38,12 +39,15 @@ class FrameMemory:
         entries = np.frombuffer(self._map, _ENTRY).reshape(2, slots, RING)
         self._caller, self._agent = entries
 
-    def put_caller(self, slot: int, tick: int, pcm: Pcm) -> None:
-        _put(self._caller[slot], tick, pcm)
+    def put_caller(self, slot: int, tick: int, lease: int, pcm: Pcm) -> None:
+        _put(self._caller[slot], tick, pcm, lease)
 
-    def caller(self, slot: int, tick: int) -> Pcm | None:
-        """A copy of the caller's frame for that tick; None if it has not been written."""
-        return _get(self._caller[slot], tick)
+    def caller(self, slot: int, tick: int, lease: int) -> Pcm | None:
+        """A copy of the caller's frame for that tick; None if it has not been written under that
+        lease."""
+        ring = self._caller[slot]
+        frame = _get(ring, tick)
+        return frame if ring["lease"][tick % RING] == lease else None
 
     def put_agent(self, slot: int, tick: int, pcm: Pcm) -> None:
         _put(self._agent[slot], tick, pcm)
@@ -63,9 +67,12 @@ class FrameMemory:
         self._map.close()
 
 
-def _put(ring: np.ndarray[tuple[int], np.dtype[np.void]], tick: int, pcm: Pcm) -> None:
+def _put(
+    ring: np.ndarray[tuple[int], np.dtype[np.void]], tick: int, pcm: Pcm, lease: int = 0
+) -> None:
     at = tick % RING
     ring["tick"][at] = NO_TICK
+    ring["lease"][at] = lease
     ring["pcm"][at] = pcm
     ring["tick"][at] = tick
 

@@ -31,6 +31,7 @@ class RemoteSession:
         """Its place in the shared memory, and the bank whose ticks are its own; told by the engine
         once it is open."""
         self.bank = 0
+        self.lease = 0
         self.source = source
         self.sink = sink
         self.phase = Phase.OPENING
@@ -61,9 +62,9 @@ class RemoteSession:
         if self.phase is Phase.READY and self._starting is None:
             self._starting = asyncio.get_running_loop().create_task(self._send_start(self))
 
-    def go_live(self, slot: int, bank: int) -> None:
-        """The engine has started it, in that slot of that bank."""
-        self.slot, self.bank = slot, bank
+    def go_live(self, slot: int, bank: int, lease: int) -> None:
+        """The engine has started it, in that slot of that bank, under that lease."""
+        self.slot, self.bank, self.lease = slot, bank, lease
         if self.phase is Phase.READY:
             self.phase = Phase.LIVE
 

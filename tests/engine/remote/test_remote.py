@@ -297,11 +297,36 @@ def test_an_overwritten_frame_is_not_taken_for_another() -> None:
     fd = memory.create(1)
     frames = FrameMemory(fd, 1)
     for tick in range(10):
-        frames.put_caller(0, tick, np.full(FRAME_SAMPLES, tick, np.float32))
-    assert frames.caller(0, 9) is not None
-    assert frames.caller(0, 9 - memory.RING) is None
-    assert frames.caller(0, 10) is None
+        frames.put_caller(0, tick, 1, np.full(FRAME_SAMPLES, tick, np.float32))
+    assert frames.caller(0, 9, 1) is not None
+    assert frames.caller(0, 9 - memory.RING, 1) is None
+    assert frames.caller(0, 10, 1) is None
     frames.clear(0)
-    assert frames.caller(0, 9) is None
+    assert frames.caller(0, 9, 1) is None
     frames.close()
     os.close(fd)
+
+
+async def test_a_process_that_does_not_know_yet_that_its_session_ended_is_not_heard_in_its_slot(
+    tmp_path: Path,
+) -> None:
+    async with pair(tmp_path, slots=1) as it:
+        gone = await it.client.open(SessionSpec(), NumberedSource(), sink := RecordingSink(), "a")
+        await until(lambda: sink.ready)
+        gone.start()
+        await until(lambda: len(sink.frames) > 2)
+        late = next(iter(it.client._sessions.values()))
+        assert it.host is not None
+        hosted = next(iter(it.host._clients)).sessions.pop(late.key)
+        hosted.close()
+        await until(lambda: it.host is not None and it.host.engine.status().slots_free == 1)
+        late.source.number = 5_000  # type: ignore[attr-defined]
+        other = it.new_client()
+        await other.start()
+        await other.open(SessionSpec(), NumberedSource(), mine := RecordingSink(), "b")
+        await until(lambda: mine.ready)
+        next(iter(other._sessions.values())).start()
+        await until(lambda: len(mine.frames) > 8)
+        # Both hand frames over for every tick, into one slot.
+        assert late.live and max(mine.values) < 1_000
+        await other.aclose()
