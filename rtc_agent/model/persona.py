@@ -20,12 +20,8 @@ _SAMPLE = (
     "time, and you repeat names and dates to be sure that you have understood them."
 )
 """Plain English, as personas are written in it."""
-_WORD = re.compile(r"\b(\w+)\b(?!['’]s\b)")
-"""*Nova's sister* is not Nova."""
-_SAID = re.compile(
-    rf"\b(?:name is|name:|you are|you're|be|called|call you|as)\s+{_WORD.pattern}", re.IGNORECASE
-)
-"""An agent's name, after what precedes it in a persona."""
+_BEFORE_NAME = r"\b(?:name is|name:|you are|you're|be|called|call you|as)\s+"
+"""What stands before an agent's own name in a persona."""
 _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 
 
@@ -70,10 +66,15 @@ def followed_persona(text: str | None, names: Sequence[str]) -> str | None:
     if cleaned is None:
         return None
     known = {name.lower(): name for name in names}
-    said = [match[1].lower() for match in _SAID.finditer(cleaned)]
-    written = [word.lower() for word in _WORD.findall(cleaned) if word[0].isupper()]
-    name = next((known[word] for word in (*said, *written) if word in known), None)
-    return None if name is None else NAME_PERSONA.format(name=name)
+    any_name = "|".join(map(re.escape, sorted(known, key=len, reverse=True)))
+    # *Nova's sister* is not Nova.
+    there = re.compile(
+        rf"({_BEFORE_NAME})?(?<!\w)({any_name})(?!\w|['’]s\b)", re.IGNORECASE
+    ).findall(cleaned)
+    said = [name for before, name in there if before]
+    written = [name for _, name in there if name[0].isupper()]
+    name = next(iter(said + written), None)
+    return None if name is None else NAME_PERSONA.format(name=known[name.lower()])
 
 
 def wrap_persona(text: str) -> str:

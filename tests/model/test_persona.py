@@ -94,6 +94,11 @@ def test_control_characters_are_refused_without_repeating_them(text: str) -> Non
         ("Be Max, short for Ruby.", "Your name is Max."),
         ("Max and Ruby run a hotel.", "Your name is Max."),
         ("your name is ruby", "Your name is Ruby."),
+        ("you are called max", "Your name is Max."),
+        ("you will be called ruby, not max", "Your name is Ruby."),
+        ("You're called mary ann.", "Your name is Mary Ann."),
+        ("You are Mary-Lou, you know.", "Your name is Mary-Lou."),
+        ("You are Mary.", None),
         ("Take the max of two numbers.", None),
         ("Take the max of two numbers and be Ruby.", "Your name is Ruby."),
     ],
@@ -101,7 +106,7 @@ def test_control_characters_are_refused_without_repeating_them(text: str) -> Non
 def test_a_model_that_follows_a_name_alone_is_given_the_name(
     text: str | None, followed: str | None
 ) -> None:
-    assert followed_persona(text, ("Ruby", "Max")) == followed
+    assert followed_persona(text, ("Ruby", "Max", "Mary Ann", "Mary-Lou")) == followed
 
 
 def test_what_cannot_be_read_is_refused_though_nothing_of_it_would_be_followed() -> None:
