@@ -38,6 +38,19 @@ class RequestData(BaseModel):
         )
 
 
+def choices_only_in(field: str) -> Any:
+    """A validator for a body whose choices belong into one of its fields. Others beside that are
+    let pass, as clients have some of their own; a choice that would be ignored is not."""
+
+    def check(body: Any) -> Any:
+        if isinstance(body, dict) and (beside := sorted(body.keys() & RequestData.model_fields)):
+            names = " and ".join(beside)
+            raise ValueError(f"{names} beside {field} would be ignored; put it into that")
+        return body
+
+    return model_validator(mode="before")(check)
+
+
 class Offer(BaseModel):
     """The body of `POST /api/offer`."""
 
@@ -49,15 +62,7 @@ class Offer(BaseModel):
         None, validation_alias=AliasChoices("request_data", "requestData")
     )
 
-    @model_validator(mode="before")
-    @classmethod
-    def _choices_in_their_place(cls, body: Any) -> Any:
-        """Other fields are let pass, as clients have some of their own; a choice that would be
-        ignored is none."""
-        if isinstance(body, dict) and (beside := sorted(body.keys() & RequestData.model_fields)):
-            names = " and ".join(beside)
-            raise ValueError(f"{names} beside request_data would be ignored; put it into that")
-        return body
+    _choices = choices_only_in("request_data")
 
 
 class Candidate(BaseModel):

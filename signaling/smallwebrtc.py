@@ -10,7 +10,14 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from rtc_agent.errors import InvalidRequest, RtcAgentError, UnknownCall
 from signaling.bodies import explain, read_json
 from signaling.guard import HOLDER
-from signaling.offers import OFFER_EXAMPLE, Offer, RequestData, answer_offer, patch_offer
+from signaling.offers import (
+    OFFER_EXAMPLE,
+    Offer,
+    RequestData,
+    answer_offer,
+    choices_only_in,
+    patch_offer,
+)
 from signaling.parts import PARTS
 from signaling.sessions import SessionTable
 
@@ -28,6 +35,8 @@ class Start(BaseModel):
     """Let go: whose ICE servers are used is for this server's settings to say."""
     body: dict[str, Any] | None = None
     """What the agent is to be, as in an offer's `request_data`."""
+
+    _choices = choices_only_in("body")
 
 
 class StartedSession:

@@ -52,6 +52,15 @@ async def test_an_offers_own_wishes_come_before_those_of_start(
         assert stepper.specs[-1] == SessionSpec(persona="P")
 
 
+async def test_a_choice_beside_the_body_of_start_is_refused_instead_of_ignored(
+    aiohttp_client: StartClient,
+) -> None:
+    async with serving(aiohttp_client) as it:
+        response = await it.client.post("/start", json={"voice": "x", "body": {}})
+        assert response.status == 400
+        assert "voice beside body" in (await response.json())["error"]["message"]
+
+
 @pytest.mark.parametrize("body", [b"", b"{}"])
 async def test_start_may_say_nothing(aiohttp_client: StartClient, body: bytes) -> None:
     async with serving(aiohttp_client) as it:
