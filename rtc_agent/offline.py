@@ -24,10 +24,10 @@ from rtc_agent.engine.stepper import (
     SessionSpec,
 )
 from rtc_agent.errors import EngineFailed
+from rtc_agent.media.levels import AUDIBLE_DBFS, dbfs
 
 _TAIL_FRAMES = 3
 """Frames at the end in which sound or text means that a reply was still going."""
-_QUIET_RMS = 10 ** (-50 / 20)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +164,7 @@ class _Session:
             self.result.events.append(TextEvent(index, round(index * FRAME_S * 1000), delta))
         write(self._held)
         self._held = out.pcm[0].copy()
-        if delta or float(np.sqrt(np.mean(np.square(self._held)))) > _QUIET_RMS:
+        if delta or dbfs(self._held) > AUDIBLE_DBFS:
             self._last_sound = index
         self.result.frames = index + 1
 

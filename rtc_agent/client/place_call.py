@@ -13,8 +13,9 @@ from rtc_agent.client.messages import left_out_frames, said, steps_back, write_t
 from rtc_agent.client.offer import SmallWebRtcSignaling
 from rtc_agent.client.sources import EncodedSource
 from rtc_agent.engine.stepper import FRAME_S, SAMPLE_RATE
+from rtc_agent.media.codecs import PACKET_S, PACKET_SAMPLES, silence
 from rtc_agent.media.ice import IceSettings
-from rtc_agent.media.levels import dbfs
+from rtc_agent.media.levels import AUDIBLE_DBFS, dbfs
 from rtc_agent.wav import WavReader, WavWriter, require_samples, require_writable
 
 _LATEST_PACKET_S = 1.0
@@ -24,7 +25,6 @@ _LATE_WORDS_S = 1.0
 stopped speaking is only known after a pause."""
 _TAIL_SAMPLES = SAMPLE_RATE // 4
 """At the recording's end, in which sound means that the agent was still speaking."""
-_QUIET_DBFS = -50.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,14 +91,17 @@ async def place_call(order: CallOrder) -> CallReport:
     # Nobody should learn after a long call that it cannot be kept.
     require_writable(order.output)
     with WavReader(order.input) as reader:
-        leading = np.zeros(samples_in(order.leading_s), np.float32)
-        pieces = itertools.chain([leading], require_samples(reader.blocks(), order.input))
+        leading = round(order.leading_s / PACKET_S)
+        pieces = itertools.chain(
+            itertools.repeat(silence(PACKET_SAMPLES), leading),
+            require_samples(reader.blocks(), order.input),
+        )
         async with CallClient(signaling, codec=order.codec, ice=order.ice) as client:
             await client.connect()
             await client.wait_ready()
             origin_s = client.play(EncodedSource(pieces, client.encoder))
             whole = await client.wait_said()
-            samples = len(leading) + reader.samples + samples_in(order.trailing_s)
+            samples = leading * PACKET_SAMPLES + reader.samples + samples_in(order.trailing_s)
             end_s = origin_s + samples / SAMPLE_RATE
             complete = whole and await client.wait_until(end_s)
             if complete:
@@ -131,7 +134,7 @@ async def place_call(order: CallOrder) -> CallReport:
         text=said(client.messages).strip(),
         ended=client.ended or "hangup",
         complete=complete,
-        reply_cut=dbfs(tail) > _QUIET_DBFS,
+        reply_cut=dbfs(tail) > AUDIBLE_DBFS,
     )
 
 

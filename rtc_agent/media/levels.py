@@ -11,6 +11,8 @@ from rtc_agent.engine.stepper import SAMPLE_RATE, Pcm
 
 SILENCE_DBFS = -100.0
 """The level reported for digital silence."""
+AUDIBLE_DBFS = -50.0
+"""Above it, somebody is taken to be speaking still."""
 
 
 def dbfs(pcm: Pcm) -> float:
