@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from rtc_agent.engine.client import FrameSource
-from rtc_agent.engine.placing import PacketSource, PacketTimes
+from rtc_agent.engine.placing import PacketedSource, PacketTimes
 from rtc_agent.engine.stepper import FRAME_SAMPLES, Pcm
 
 _SILENCE: Pcm = np.zeros(FRAME_SAMPLES, np.float32)
 
 
 class HeardSource:
-    """A `PacketSource` that a session can be opened with before its transport exists.
+    """A `PacketedSource` that a session can be opened with before its transport exists.
 
     A muted caller is not heard even if the client goes on sending.
     """
@@ -30,13 +30,13 @@ class HeardSource:
 
     @property
     def in_packets(self) -> bool:
-        """As `PacketSource.in_packets`: a stream over a WebSocket is not."""
-        return isinstance(self._source, PacketSource) and self._source.in_packets
+        """As `PacketedSource.in_packets`: a stream over a WebSocket is not."""
+        return isinstance(self._source, PacketedSource) and self._source.in_packets
 
     def packet_times(self, packets: int) -> PacketTimes | None:
-        """As `PacketSource.packet_times`; never known of a transport without packets."""
+        """As `PacketedSource.packet_times`; never known of a transport without packets."""
         source = self._source
-        return source.packet_times(packets) if isinstance(source, PacketSource) else None
+        return source.packet_times(packets) if isinstance(source, PacketedSource) else None
 
     def reserve(self) -> Pcm:
         frame = _SILENCE if self._source is None else self._source.reserve()

@@ -95,6 +95,9 @@ class EngineSession(Protocol):
         ...
 
 
+CALL_FAILED = "The call failed inside the server."
+"""Why a session ended whose source or sink raised: its fault is in the log."""
+
 STEP_BUCKETS_MS = (2.5, 5, 10, 20, 30, 40, 50, 60, 70, 80, 100, 160)
 """Upper ends of the counts in `EngineStatus.step_counts`; the last count is of longer steps."""
 

@@ -14,7 +14,7 @@ from typing import TypeVar
 import numpy as np
 
 from rtc_agent.clock import Clock
-from rtc_agent.engine.client import AgentFrame, EngineStatus, FrameSink, FrameSource
+from rtc_agent.engine.client import CALL_FAILED, AgentFrame, EngineStatus, FrameSink, FrameSource
 from rtc_agent.engine.figures import EngineFigures, status_of
 from rtc_agent.engine.runner import StepRunner
 from rtc_agent.engine.session import LocalSession, Phase
@@ -452,7 +452,7 @@ class LocalEngine:
             log.exception(
                 "a session failed; only its call ends", extra={"call_id": session.call_id}
             )
-            self._end(session, "The call failed inside the server.")
+            self._end(session, CALL_FAILED)
             return False
         return True
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from rtc_agent.clock import Clock
-from rtc_agent.engine.client import AgentFrame, FrameSink, FrameSource
+from rtc_agent.engine.client import CALL_FAILED, AgentFrame, FrameSink, FrameSource
 from rtc_agent.engine.local import LocalEngine
 from rtc_agent.engine.placing import PacketTimes, first_packets
 from rtc_agent.engine.session import LocalSession
@@ -96,7 +96,7 @@ class PlacedSession:
         except Exception:
             log.exception("a session failed; only its call ends", extra={"call_id": self._call_id})
             self.inner.close()
-            self._sink.on_failed("The call failed inside the server.")
+            self._sink.on_failed(CALL_FAILED)
 
     def _place(self, times: PacketTimes | None) -> None:
         bank = None if times is None else self._other_bank(self.inner, times)

@@ -45,7 +45,7 @@ class PacketTimes:
 
 
 @runtime_checkable
-class PacketSource(FrameSource, Protocol):
+class PacketedSource(FrameSource, Protocol):
     """A source whose sound may come in packets."""
 
     @property
@@ -69,7 +69,7 @@ class Ticking(Protocol):
 
 async def first_packets(source: FrameSource, clock: Clock) -> PacketTimes | None:
     """When packets of a caller who has just connected are due; None if none come."""
-    if not isinstance(source, PacketSource) or not source.in_packets:
+    if not isinstance(source, PacketedSource) or not source.in_packets:
         return None
     until_s = clock.now() + WITHIN_S
     while (times := source.packet_times(FIRST_PACKETS)) is None and clock.now() < until_s:
@@ -81,6 +81,7 @@ def soonest(banks: Sequence[Ticking], own: int, times: PacketTimes) -> int:
     """The number of the bank with a free slot whose tick comes soonest after packets; the call's
     own counts as one."""
     open_to_it = [i for i, bank in enumerate(banks) if i == own or bank.slots_free]
+    # Where two ticks suit alike, the clocks' rounding is no reason to move.
     waits_s = {i: round(times.wait_s(banks[i].next_tick_s()), 4) for i in open_to_it}
     return min(open_to_it, key=lambda i: (waits_s[i], i != own))
 

@@ -10,12 +10,14 @@ from rtc_agent.media.codecs import silence
 
 
 class FrameAligner:
-    """The `PacketSource` of a call.
+    """The `PacketedSource` of a call.
 
     There is no clock of its own: a frame is whatever the receiver has up to the moment of the tick,
     so that audio never waits for a frame boundary. A frame given out stays reserved until the step
     is known to have succeeded.
     """
+
+    in_packets = True
 
     def __init__(self, clock: Clock, receiver: AudioReceiver | None = None) -> None:
         self._clock = clock
@@ -25,10 +27,8 @@ class FrameAligner:
         self._put_back = False
         self.skipped_frames = 0
 
-    in_packets = True
-
     def packet_times(self, packets: int) -> PacketTimes | None:
-        """As `PacketSource.packet_times`."""
+        """As `PacketedSource.packet_times`."""
         return None if self.receiver is None else self.receiver.packet_times(packets)
 
     def reserve(self) -> Pcm:

@@ -7,7 +7,7 @@ import asyncio
 from rtc_agent.call.hearing import HeardSource
 from rtc_agent.engine.placing import PACKET_S, PacketTimes, first_packets
 from tests.engine.fakes import NumberedSource
-from tests.engine.test_placed import PacketedSource
+from tests.engine.test_placed import TimelySource
 from tests.virtual_clock import VirtualClock
 
 
@@ -17,7 +17,7 @@ def test_packets_are_the_transports() -> None:
     heard.attach(NumberedSource())
     # A stream has none.
     assert heard.packet_times(1) is None and not heard.in_packets
-    source = PacketedSource()
+    source = TimelySource()
     heard.attach(source)
     source.times = PacketTimes(3.0, PACKET_S)
     heard.muted = True

@@ -25,7 +25,7 @@ from tests.virtual_clock import InlineRunner, VirtualClock
 BANKS = 4
 
 
-class PacketedSource(NumberedSource):
+class TimelySource(NumberedSource):
     """Says when its packets are due, once it is told."""
 
     in_packets = True
@@ -48,15 +48,15 @@ class Bench:
 
     async def ready(
         self, spec: SessionSpec | None = None
-    ) -> tuple[PlacedSession, PacketedSource, RecordingSink]:
-        source, sink = PacketedSource(), RecordingSink()
+    ) -> tuple[PlacedSession, TimelySource, RecordingSink]:
+        source, sink = TimelySource(), RecordingSink()
         session = await self.engine.open(spec or SessionSpec(), source, sink, "call-test")
         assert isinstance(session, PlacedSession)
         await self.ticks(2)
         assert session.ready and sink.ready == 1
         return session, source, sink
 
-    async def live(self, bank: int) -> tuple[PlacedSession, PacketedSource, RecordingSink]:
+    async def live(self, bank: int) -> tuple[PlacedSession, TimelySource, RecordingSink]:
         session, source, sink = await self.ready()
         source.times = self.suiting(bank)
         session.start()
@@ -229,7 +229,7 @@ async def test_an_end_of_all_banks_reaches_a_call_on_its_way() -> None:
         assert sink.failures == ["The device is gone."]
 
 
-class NoiseSource(PacketedSource):
+class NoiseSource(TimelySource):
     """What `noise` gives, frame by frame."""
 
     def __init__(self, frames: npt.NDArray[np.float32]) -> None:
@@ -272,7 +272,7 @@ async def test_a_call_whose_prompt_would_have_to_be_run_again_stays() -> None:
     engine.start()
     for kept in (False, True):
         sink = RecordingSink()
-        session = await engine.open(PROMPTED, PacketedSource(), sink, "call-test")
+        session = await engine.open(PROMPTED, TimelySource(), sink, "call-test")
         assert isinstance(session, PlacedSession)
         await clock.run_for(20 * FRAME_S)
         prepared_in = session.bank

@@ -13,7 +13,14 @@ from pathlib import Path
 import numpy as np
 
 from rtc_agent.clock import Clock
-from rtc_agent.engine.client import AgentFrame, EngineSession, EngineStatus, FrameSink, FrameSource
+from rtc_agent.engine.client import (
+    CALL_FAILED,
+    AgentFrame,
+    EngineSession,
+    EngineStatus,
+    FrameSink,
+    FrameSource,
+)
 from rtc_agent.engine.placing import first_packets
 from rtc_agent.engine.remote.lead import Lead
 from rtc_agent.engine.remote.memory import FrameMemory
@@ -216,7 +223,7 @@ class RemoteEngine:
                     self._deliver(key, tick, AgentFrame(index, _NOTHING, text), heard)
             case "opened":
                 if opened := self._sessions.get(message["session"]):
-                    opened.slot, opened.bank = message["slot"], message["bank"]
+                    opened.bank = message["bank"]
                 self._answer(message["session"]).set_result(None)
             case "refused":
                 error = unpack_error(message["error"])
@@ -289,7 +296,7 @@ class RemoteEngine:
         except Exception:
             log.exception("a call failed; only it ends")
             session.close()
-            _fail(session, "The call failed inside the server.")
+            _fail(session, CALL_FAILED)
 
 
 def _fail(session: RemoteSession, reason: str) -> None:

@@ -131,7 +131,7 @@ class _Client:
             return
         hosted.opened(session)
         self.sessions[key] = hosted
-        self.wire.send("opened", session=key, slot=hosted.slot, bank=session.bank)
+        self.wire.send("opened", session=key, bank=session.bank)
 
     def output(self, key: int, frame: AgentFrame, tick: int, heard: bool) -> None:
         """Collect a tick's frames; they are told of in one message."""
@@ -153,7 +153,7 @@ class _HostedSession:
         self._session: BankSession | None = None
         self._bank = client.host.engine.banks[0]
         self.slot = 0
-        """In the shared memory, which has those of all banks."""
+        """In the shared memory, which has those of all banks; its own once it is live."""
         self._lease = 0
         self._opening = 0
         """As `RemoteSession.opening`."""
@@ -168,13 +168,6 @@ class _HostedSession:
         self._session = session
         if isinstance(session, PlacedSession):
             session.on_placed = self._went_live
-        self._settle(session)
-
-    def _settle(self, session: BankSession) -> None:
-        self._bank = self._client.host.engine.banks[session.bank]
-        self.slot = self._bank.first_slot + session.slot
-        self._lease = next(self._client.host.leases)
-        self._client.host.memory.clear(self.slot)
 
     def start(self, packets: PacketTimes | None) -> None:
         session = self._session
@@ -185,9 +178,13 @@ class _HostedSession:
             self._went_live()
 
     def _went_live(self) -> None:
-        if self._session is None or not self._session.ready:
+        session, host = self._session, self._client.host
+        if session is None or not session.ready:
             return
-        self._settle(self._session)
+        self._bank = host.engine.banks[session.bank]
+        self.slot = self._bank.first_slot + session.slot
+        self._lease = next(host.leases)
+        host.memory.clear(self.slot)
         self._client.wire.send(
             "live",
             session=self._key,

@@ -28,10 +28,10 @@ class RemoteSession:
     ) -> None:
         self.key = key
         self.slot = -1
-        """Its place in the shared memory, and the bank whose ticks are its own; told by the engine
-        once it is open."""
-        self.bank = 0
+        """Its place in the shared memory, under that lease; told by the engine once it is live."""
         self.lease = 0
+        self.bank = 0
+        """Whose ticks are its own; until it is live, of the bank that prepares it."""
         self.source = source
         self.sink = sink
         self.phase = Phase.OPENING

@@ -23,7 +23,7 @@ from rtc_agent.engine.stepper import FRAME_S, Pcm, SessionSpec
 from rtc_agent.errors import ServerFull
 from tests.engine.fakes import FakeStepper, NumberedSource, RecordingSink
 from tests.engine.remote.test_remote import joined, until
-from tests.engine.test_placed import PacketedSource
+from tests.engine.test_placed import TimelySource
 
 BANKS = 2
 SLOTS = 2
@@ -149,7 +149,7 @@ async def test_calls_go_on_in_the_bank_that_suits_their_packets_and_hear_only_th
     async with pair(tmp_path, placing=True) as it:
         calls = []
         for bank in (1, 0, 0, 1):
-            source = PacketedSource()
+            source = TimelySource()
             lead_s = it.client._leads[0].seconds
             due_s = it.engine.banks[bank].origin_s - lead_s - IN_TIME_S - 0.004
             source.times = PacketTimes(due_s, PACKET_S)
